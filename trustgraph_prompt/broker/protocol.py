@@ -1,0 +1,189 @@
+"""How messages move: what every broker promises. `tests/contract` states it, over all implementations.
+
+A topic is `persistent://tenant/namespace/name` or `non-persistent://…` (`topics.py` knows TrustGraph's
+`class:space:name` too). The two lose messages in opposite ways:
+
+- *persistent*: every named subscription keeps what it has not acknowledged, across closes and crashes.
+  A consumer holds few messages, so that no replica hoards; what it held and did not acknowledge is
+  delivered again, to itself or to another, when it closes or dies.
+- *non-persistent*: who is subscribed and has room gets a message, nobody else ever does. A consumer
+  takes in eagerly and buffers (up to `buffer`), so that the broker drops nothing; nothing comes twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+SubscriptionType = Literal["shared", "exclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as it was received.
+
+    `data` is empty for a deletion of its key. `topic` is the full name it was first published on, also
+    when it comes back from a retry topic. `id` is the broker's, and stays the same over redeliveries and
+    retries. `deliveries` counts how often it was put to the subscription by `publish` or by `retry`: 1 at
+    first. `published` is in seconds since the epoch (of the first publication). `receipt` is the
+    implementation's own.
+    """
+
+    data: bytes
+    topic: str
+    id: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+    key: str | None = None
+    published: float = 0.0
+    deliveries: int = 1
+    receipt: object = field(default=None, repr=False, compare=False)
+
+
+class Consumer(Protocol):
+    """A place in a subscription. Not for use by several tasks at a time, but for `acknowledge` and the like."""
+
+    topic: str
+    subscription: str
+
+    async def receive(self) -> Message | None:
+        """The next message; None once the consumer was stopped (and its buffer is empty) or closed.
+
+        Waits without polling. Never cancel it: stop the consumer instead.
+        """
+
+    async def acknowledge(self, message: Message) -> None:
+        """The subscription is done with the message. On a non-persistent topic there is nothing to do."""
+
+    async def retry(
+        self, message: Message, after: float, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Deliver the message once more to this subscription, `after` seconds from now, then acknowledge it.
+
+        By way of the subscription's own `<topic>-<subscription>-RETRY`, which every consumer of the
+        subscription reads beside the topic; durable before the acknowledgement. Persistent topics only:
+        raises `TopicInvalid` on others.
+        """
+
+    async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
+        """Put the message on the subscription's `<topic>-<subscription>-DLQ` with `reason`, then acknowledge.
+
+        The dead-letter topic is persistent, also for a topic that is not.
+        """
+
+    async def stop(self) -> None:
+        """Take in nothing more.
+
+        Non-persistent: closed on the wire, and `receive()` gives what the buffer still holds, then None.
+        Persistent: `receive()` gives nothing more (None), what was received can still be acknowledged.
+        """
+
+    async def close(self) -> None:
+        """Give up the place. Never unsubscribes. What was not acknowledged goes to others. Idempotent."""
+
+
+class Producer(Protocol):
+    """Publishes on one topic. For use by any number of tasks."""
+
+    topic: str
+
+    async def send(
+        self,
+        data: bytes,
+        *,
+        key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        deliver_after: float | None = None,
+    ) -> str:
+        """Publish; returns the message id once the broker has it (persistent: durably).
+
+        Empty `data` with a key deletes the key from a compacted topic. `deliver_after` seconds delay it
+        for shared subscriptions. Raises `MessageTooLarge` before anything is sent, `BrokerUnavailable`.
+        """
+
+    async def close(self) -> None:
+        """Flush and end. Idempotent."""
+
+
+class Reader(Protocol):
+    """Follows a topic without a subscription: nothing is kept for it, nothing is acknowledged."""
+
+    async def receive(self) -> Message | None:
+        """The next message in the order of publication; None once closed."""
+
+    async def behind(self) -> bool:
+        """Whether there are messages that were published and not yet received."""
+
+    async def close(self) -> None:
+        """End. A pending `receive()` gives None. Idempotent."""
+
+
+class Table(Protocol):
+    """A compacted topic as a table: the last message of each key.
+
+    `entries` is what stood on the topic when the table was opened, read through, deletions applied.
+    """
+
+    entries: Mapping[str, Message]
+
+    def changes(self) -> AsyncIterator[Message]:
+        """What is published from then on, key by key, in order; an empty `data` is a deletion."""
+
+    async def close(self) -> None:
+        """End; `changes()` ends too. Idempotent."""
+
+
+class Caller(Protocol):
+    """Request and response by id: asks over one topic and hears on another (TrustGraph's RPC).
+
+    One for each pair of topics, for any number of calls at a time. Responses of others pass by.
+    """
+
+    def call(
+        self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
+    ) -> AsyncIterator[Message]:
+        """Send with a fresh property `id`; gives each response that echoes it, in order.
+
+        The caller decides which response is the last and leaves the iteration (`aclosing`). Raises
+        `CallTimeout` when nothing came for `timeout` seconds.
+        """
+
+    async def close(self) -> None:
+        """End; calls under way raise `BrokerClosed`. Idempotent."""
+
+
+class Broker(Protocol):
+    """A connection. An asynchronous context manager that closes itself."""
+
+    async def consumer(
+        self,
+        topic: str,
+        subscription: str,
+        *,
+        type: SubscriptionType = "shared",
+        buffer: int = 1000,
+    ) -> Consumer:
+        """Subscribe, from the earliest message where the subscription is new and the topic persistent.
+
+        `buffer` is how many messages a non-persistent consumer holds at most. Raises `SubscriptionBusy`
+        when an exclusive subscription is taken, `TopicInvalid`, `BrokerUnavailable`.
+        """
+
+    async def producer(self, topic: str, *, batch: bool = False) -> Producer:
+        """A producer; `batch` only for topics whose messages are cheap to handle, never towards requests."""
+
+    async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> Reader:
+        """Follow a topic; from the earliest, a compacted topic is read compacted."""
+
+    async def table(self, topic: str) -> Table:
+        """Read a compacted topic through, then follow it."""
+
+    async def caller(self, request: str, response: str) -> Caller:
+        """A caller that hears on `response` before this returns."""
+
+    async def close(self) -> None:
+        """Close whatever was opened here. Idempotent."""
+
+    async def __aenter__(self) -> Broker: ...
+
+    async def __aexit__(self, *exc: object) -> None: ...

@@ -1,0 +1,264 @@
+"""Every error of the package, and the records that say what was wrong.
+
+    TrustgraphPromptError
+    ├── ConfigError                      a file, an entry or an option that an author wrote
+    │   ├── ContractError                  a schema that is none
+    │   ├── TemplateError                  a template that does not compile, or may not run
+    │   ├── PromptError                    a prompt definition that is incomplete or wrong
+    │   └── FlowError                      a flow file
+    ├── RenderError                      a template that ran out of its output or iteration budget
+    ├── RequestError                     a message that is no request, or asks for what is not there
+    ├── StructuredOutputInvalid          an answer that is not what its contract says
+    ├── ProviderError                    who was asked could not answer; one class a category
+    │   ├── ProviderAuthentication · ProviderUnavailable (transient) · ProviderInvalidModel
+    │   ├── ProviderModelNotLoaded (transient) · ProviderRateLimit (transient, retry_after)
+    │   └── ProviderInvalidResponse · ProviderInvalidRequest · ProviderUnsupportedContentBlock
+    └── BrokerError                      messages could not move
+        ├── BrokerUnavailable · TopicInvalid · SubscriptionBusy
+        └── MessageTooLarge · BrokerClosed · CallTimeout
+
+Every library error is mapped to one of these at the edge where it appears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.cost import Usage
+    from trustgraph_prompt.reader import Outcome
+
+
+class Reason(StrEnum):
+    """Why a value, or one object of an answer, was refused. `SUCCESS` whenever the value may be used."""
+
+    SUCCESS = "success"
+    EMPTY = "empty"
+    REFUSED = "refused"
+    INVALID_JSON = "invalid_json"
+    EXTRACTION_FAILED = "extraction_failed"
+    AMBIGUOUS = "ambiguous"
+    REPAIR_FAILED = "repair_failed"
+    TRUNCATED = "truncated"
+    WRONG_CONTAINER = "wrong_container"
+    SCHEMA_MISSING_FIELD = "schema_missing_field"
+    SCHEMA_EXTRA_FIELD = "schema_extra_field"
+    SCHEMA_TYPE_ERROR = "schema_type_error"
+    SCHEMA_VALUE_ERROR = "schema_value_error"
+    INVARIANT_VIOLATION = "invariant_violation"
+    UNSUPPORTED_VERSION = "unsupported_version"
+    PROVIDER_ERROR = "provider_error"
+    BUDGET_SPENT = "budget_spent"
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One thing that is wrong with a value; `path` is a JSON Pointer (RFC 6901) into it, "" for the whole."""
+
+    reason: Reason
+    message: str
+    path: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class TrustgraphPromptError(Exception):
+    """The base of every error this package raises."""
+
+
+class ConfigError(TrustgraphPromptError):
+    """Something an author wrote is wrong: says where, under which key, what was found, what was expected."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str | None = None,
+        path: str = "",
+        found: object = None,
+        expected: str | None = None,
+    ) -> None:
+        self.message = message
+        self.where = where
+        self.path = path
+        self.found = found
+        self.expected = expected
+        super().__init__(message)
+
+    def at(self, where: str, path: str = "") -> ConfigError:
+        """The same error, seen from the file or topic entry that holds the wrong part."""
+        return type(self)(
+            self.message,
+            where=self.where or where,
+            path=path + self.path,
+            found=self.found,
+            expected=self.expected,
+        )
+
+    def __str__(self) -> str:
+        place = " ".join(part for part in (self.where, self.path) if part)
+        text = f"{place}: {self.message}" if place else self.message
+        if self.expected is not None:
+            text += f" (found {_short(self.found)}, expected {self.expected})"
+        return text
+
+
+class ContractError(ConfigError):
+    """The schema or another part of a contract is not usable."""
+
+
+class TemplateError(ConfigError):
+    """The template does not compile, or uses what templates may not use."""
+
+
+class PromptError(ConfigError):
+    """The definition of a prompt is incomplete or wrong."""
+
+
+class FlowError(ConfigError):
+    """A flow file is wrong."""
+
+
+class RenderError(TrustgraphPromptError):
+    """The template ran out of its output or iteration budget, or met terms it cannot work with."""
+
+
+class RequestError(TrustgraphPromptError):
+    """A message that cannot be served as it is; asking again does not help.
+
+    `type` is what goes into the `error.type` of a response.
+    """
+
+    def __init__(self, message: str, *, type: str = "invalid-request") -> None:
+        self.type = type
+        super().__init__(message)
+
+
+class StructuredOutputInvalid(TrustgraphPromptError):
+    """An answer is not what its contract says (seed 2, section 7; category `structured_output_invalid`).
+
+    The attributes are seed 2's: the schema asked for, the content byte for byte, what is wrong with it,
+    why the model stopped and what it cost. `outcome` is the whole story.
+    """
+
+    category: ClassVar[str] = "structured_output_invalid"
+    transient: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        error_message: str,
+        *,
+        response_schema: Mapping[str, Any] | bool | None = None,
+        output_content: str = "",
+        finish_reason: str | None = None,
+        usage: Usage | None = None,
+        issues: tuple[Issue, ...] = (),
+        outcome: Outcome | None = None,
+    ) -> None:
+        self.error_message = error_message
+        self.response_schema = response_schema
+        self.output_content = output_content
+        self.finish_reason = finish_reason
+        self.usage = usage
+        self.issues = issues
+        self.outcome = outcome
+        super().__init__(error_message)
+
+
+class ProviderError(TrustgraphPromptError):
+    """Who was asked could not answer. `category` is seed 2's name for why."""
+
+    category: ClassVar[str]
+    transient: ClassVar[bool] = False
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class ProviderAuthentication(ProviderError):
+    """Credentials are bad, expired or missing."""
+
+    category = "provider_authentication"
+
+
+class ProviderUnavailable(ProviderError):
+    """Network, DNS, a time-out, a 5xx."""
+
+    category = "provider_unavailable"
+    transient = True
+
+
+class ProviderInvalidModel(ProviderError):
+    """The provider does not know the model."""
+
+    category = "provider_invalid_model"
+
+
+class ProviderModelNotLoaded(ProviderError):
+    """The model is known and not serving yet."""
+
+    category = "provider_model_not_loaded"
+    transient = True
+
+
+class ProviderRateLimit(ProviderError):
+    """Too many requests; `retry_after` seconds where the provider said so."""
+
+    category = "provider_rate_limit"
+    transient = True
+
+
+class ProviderInvalidResponse(ProviderError):
+    """What came back is not the envelope of an answer."""
+
+    category = "provider_invalid_response"
+
+
+class ProviderInvalidRequest(ProviderError):
+    """The request is wrong, seen before it was sent or by the provider."""
+
+    category = "provider_invalid_request"
+
+
+class ProviderUnsupportedContentBlock(ProviderError):
+    """The model cannot take a content block, a media type or a source."""
+
+    category = "provider_unsupported_content_block"
+
+
+class BrokerError(TrustgraphPromptError):
+    """Messages could not move."""
+
+
+class BrokerUnavailable(BrokerError):
+    """The broker cannot be reached, or did not answer in time."""
+
+
+class TopicInvalid(BrokerError):
+    """The name is no topic, or its namespace does not exist."""
+
+
+class SubscriptionBusy(BrokerError):
+    """An exclusive subscription has a consumer already."""
+
+
+class MessageTooLarge(BrokerError):
+    """The broker takes no message of that size."""
+
+
+class BrokerClosed(BrokerError):
+    """The broker, consumer or producer has been closed."""
+
+
+class CallTimeout(BrokerError):
+    """No response came in time."""
+
+
+def _short(value: object, limit: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

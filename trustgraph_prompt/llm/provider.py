@@ -1,0 +1,21 @@
+"""Who answers: the one primitive every provider has."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+from trustgraph_prompt.llm.records import Call, Delta
+
+
+class Provider(Protocol):
+    """Answers calls. Neither judges the answer nor retries; any number of calls at a time."""
+
+    def stream(self, call: Call) -> AsyncIterator[Delta]:
+        """The answer as it comes. Raises a `ProviderError`, before the first delta or between two.
+
+        An asynchronous generator: leaving it (`aclosing`) ends the call on the wire.
+        """
+
+    async def close(self) -> None:
+        """Give back connections. Idempotent."""

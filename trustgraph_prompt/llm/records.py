@@ -1,0 +1,85 @@
+"""What goes to a model and what comes back, independent of any wire (seed 2, sections 3 to 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trustgraph_prompt.cost import Usage
+
+FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A tool the model wants called; `arguments` is None only where they could not be read."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation. `tool_calls` only of an assistant, `tool_call_id` only of a tool."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function the model may ask for; `parameters` is a JSON Schema of an object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeConfig:
+    """Settings of a call; None is left out of the wire, `extras` go onto it as they are."""
+
+    temperature: float | None = None
+    max_tokens: int | None = None
+    top_p: float | None = None
+    seed: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    stop_sequences: tuple[str, ...] | None = None
+    extras: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One question to a provider, whole.
+
+    `response_schema` is asked for natively where the provider can; nobody judges the answer by it here.
+    `labels` (prompt id and the like) are for observers and for the scripted provider, never for a wire.
+    """
+
+    messages: Sequence[Message]
+    config: RuntimeConfig = RuntimeConfig()
+    tools: Sequence[Tool] = ()
+    tool_choice: str | Mapping[str, str] | None = None
+    response_schema: Mapping[str, Any] | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of an answer as it comes. What is not None has just become known.
+
+    `finish_reason` and `usage` come with or after the last text; None to the end means the wire did not say.
+    `thinking` is reasoning that is not part of the answer.
+    """
+
+    text: str = ""
+    thinking: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: FinishReason | None = None
+    usage: Usage | None = None
+    model: str | None = None
