@@ -34,7 +34,7 @@ class Rejected:
 class CallReport:
     """One call to a model: why it was made, what came back byte for byte, how it ended, what it cost."""
 
-    why: str  # "first", "invalid" (asked again), "continue" (the rest of a cut answer), "transient" (sent again)
+    why: str  # first · invalid (asked again) · continue (the rest of a cut answer) · transient (sent again)
     text: str
     finish_reason: str | None = None
     usage: Usage = Usage()
