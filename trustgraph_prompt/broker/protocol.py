@@ -41,7 +41,7 @@ class Message:
 
 
 class Consumer(Protocol):
-    """A place in a subscription. Not for use by several tasks at a time, but for `acknowledge` and the like."""
+    """A place in a subscription. One task receives; any number settle what was received."""
 
     topic: str
     subscription: str
