@@ -1,1 +1,10 @@
+"""One process: flows, prompts from the config topic, requests in, objects and answers out."""
+
 from __future__ import annotations
+
+from trustgraph_prompt.worker.answer import Answer
+from trustgraph_prompt.worker.config import Prompts
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.worker import Worker
+
+__all__ = ["Answer", "Flow", "Prompts", "Worker"]

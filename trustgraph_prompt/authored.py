@@ -1,0 +1,76 @@
+"""YAML and JSON files that an author wrote, held against a JSON Schema, with errors an author understands."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import yaml
+
+from trustgraph_prompt.errors import ConfigError
+
+MAX_FILE_BYTES = 4 * 1024 * 1024
+
+
+def read_yaml(path: Path, error: type[ConfigError] = ConfigError) -> Any:
+    """The document in a file (JSON is YAML). Raises `error` naming file and line."""
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise error(f"larger than {MAX_FILE_BYTES:,} bytes", where=str(path))
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as cause:
+        raise error(cause.strerror or str(cause), where=str(path)) from None
+    except UnicodeDecodeError as cause:
+        raise error(f"not UTF-8 at byte {cause.start}", where=str(path)) from None
+    except yaml.MarkedYAMLError as cause:
+        mark = cause.problem_mark
+        where = f"{path}:{mark.line + 1}" if mark else str(path)
+        raise error(f"not YAML: {cause.problem or cause.context}", where=where) from None
+    except (yaml.YAMLError, RecursionError) as cause:
+        raise error(f"not YAML: {cause}", where=str(path)) from None
+
+
+def check(
+    document: object, schema: Mapping[str, Any], where: str, error: type[ConfigError] = ConfigError
+) -> None:
+    """Raise `error` for the first thing in `document` that `schema` does not allow."""
+    validator = jsonschema.validators.validator_for(schema)(schema)
+    problem = jsonschema.exceptions.best_match(validator.iter_errors(document))
+    if problem is None:
+        return
+    path = "".join(f"/{_escaped(part)}" for part in problem.absolute_path)
+    if problem.validator == "additionalProperties" and isinstance(problem.instance, dict):
+        known = problem.schema.get("properties", {})
+        unknown = next(key for key in problem.instance if key not in known)
+        raise error(
+            f"unknown key{suggestion(str(unknown), known)}",
+            where=where,
+            path=f"{path}/{_escaped(unknown)}",
+            found=unknown,
+            expected="one of " + ", ".join(sorted(known)),
+        )
+    expected = (
+        problem.schema.get("description")
+        if problem.validator in ("type", "pattern", "oneOf", "anyOf")
+        else None
+    )
+    raise error(
+        problem.message if len(problem.message) <= 200 else problem.message[:199] + "…",
+        where=where,
+        path=path,
+        found=problem.instance,
+        expected=expected,
+    )
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`, did you mean …?` where one of the known names is near, else nothing."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
+
+
+def _escaped(part: object) -> str:
+    return str(part).replace("~", "~0").replace("/", "~1")

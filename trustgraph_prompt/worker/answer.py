@@ -1,0 +1,118 @@
+"""The durable record of a request: what came of it, the ids of its objects, what it cost."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from trustgraph_prompt import wire
+from trustgraph_prompt.errors import Issue, Reason, RequestError
+from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.worker.request import Request
+
+MAX_RAW = 2_000
+"""Characters of a refused object that the record keeps; with `MAX_REJECTED` it bounds the record's size."""
+
+MAX_REJECTED = 200
+
+
+UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED})
+
+
+def is_served(outcome: Outcome) -> bool:
+    """Whether the requester gets a value; a jsonl answer is always a list (seed 1, error handling)."""
+    return outcome.ok or (outcome.contract.format == "jsonl" and outcome.reason not in UNSERVED)
+
+
+def object_id(request: str, prompt: str, value: object) -> str:
+    """What names an object: the same for the same object of the same request, whichever run made it."""
+    parts = (request.encode(), prompt.encode(), wire.canonical(value))
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """On the flow's compacted answers topic under the request's id, published after its objects.
+
+    `objects` are the ids of the objects that stand: one that no answer names came from a run that died.
+    `value` holds what a `text` or `json` prompt gave. `reason`, `stage` and `issues` are the Outcome's.
+    """
+
+    request: str
+    flow: str
+    prompt: str
+    version: str
+    reason: str
+    stage: str
+    truncated: bool | None
+    objects: tuple[str, ...]
+    value: Any = None
+    rejected_count: int = 0
+    rejected: tuple[Mapping[str, Any], ...] = ()
+    issues: tuple[Mapping[str, str], ...] = ()
+    calls: tuple[Mapping[str, Any], ...] = ()
+    usage: Mapping[str, int | None] = field(default_factory=dict)
+    source: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        request: Request,
+        flow: str,
+        prompt: str,
+        version: str,
+        outcome: Outcome,
+        objects: tuple[str, ...],
+    ) -> Self:
+        """The record of `outcome`, bounded in size."""
+        return cls(
+            request=request.id,
+            flow=flow,
+            prompt=prompt,
+            version=version,
+            reason=outcome.reason.value,
+            stage=outcome.stage.name.lower(),
+            truncated=outcome.truncated,
+            objects=objects,
+            value=outcome.value if outcome.ok and outcome.contract.format != "jsonl" else None,
+            rejected_count=len(outcome.rejected),
+            rejected=tuple(
+                {"index": r.index, "raw": r.raw[:MAX_RAW], "issues": [_issue(issue) for issue in r.issues]}
+                for r in outcome.rejected[:MAX_REJECTED]
+            ),
+            issues=tuple(_issue(issue) for issue in outcome.issues),
+            calls=tuple(
+                {
+                    "why": call.why,
+                    "finish_reason": call.finish_reason,
+                    "model": call.model,
+                    "error": call.error,
+                    "usage": asdict(call.usage),
+                }
+                for call in outcome.calls
+            ),
+            usage=asdict(outcome.usage),
+            source=request.source,
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Reads the record back; unknown fields are ignored. Raises `RequestError` where it is none."""
+        record = wire.decode(data, "Answer")
+        try:
+            return cls(**{name: record[name] for name in cls.__dataclass_fields__ if name in record})
+        except TypeError as error:
+            raise RequestError(f"Answer: {error}") from None
+
+    def encode(self) -> bytes:
+        """The record as it goes onto the topic."""
+        return wire.encode(asdict(self))
+
+
+def _issue(issue: Issue) -> dict[str, str]:
+    return {"reason": issue.reason.value, "path": issue.path, "message": issue.message}

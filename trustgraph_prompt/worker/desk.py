@@ -1,0 +1,28 @@
+"""What every request needs at hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from time import time
+
+from trustgraph_prompt.llm import Provider
+from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.journal import Journal
+from trustgraph_prompt.worker.metrics import Metrics
+from trustgraph_prompt.worker.outbox import Producers
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The collaborators of the loops of one process; `prompts` has the current snapshot of each workspace."""
+
+    prompts: Mapping[str, PromptSet]
+    provider: Callable[[Flow], Provider]
+    producers: Producers
+    metrics: Metrics
+    journal: Journal = field(default_factory=Journal)
+    clock: Callable[[], float] = time
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

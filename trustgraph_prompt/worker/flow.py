@@ -1,0 +1,154 @@
+"""Flows: which topic, which prompt, which provider, which outputs, how many at once, which budget."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from trustgraph_prompt import bundled
+from trustgraph_prompt.authored import check, read_yaml
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.cost import Budget
+from trustgraph_prompt.errors import FlowError, TopicInvalid
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """Where requests come from. `kind` says what a message is: a `PromptRequest`, or a `Chunk`.
+
+    `buffer` is how many requests of a non-persistent topic wait in memory; more are dropped by the broker.
+    """
+
+    topic: str
+    subscription: str
+    kind: Literal["prompt-request", "chunk"] = "prompt-request"
+    buffer: int = 1000
+
+    @property
+    def persistent(self) -> bool:
+        """Whether the topic keeps what is not acknowledged; it decides how messages are settled."""
+        return topics.is_persistent(self.topic)
+
+
+@dataclass(frozen=True, slots=True)
+class Outputs:
+    """Where results go. `objects` by the value of the discriminator, "" for all without a topic of their own.
+
+    `response` is None where nobody waits for a response (chunks).
+    """
+
+    answers: str
+    response: str | None = None
+    objects: Mapping[str, str] = field(default_factory=dict)
+
+    def topic_of(self, value: object, discriminator: str | None) -> str | None:
+        """The topic of an object, None where the flow publishes no objects."""
+        kind = value.get(discriminator) if discriminator and isinstance(value, dict) else None
+        return self.objects.get(kind if isinstance(kind, str) else "", self.objects.get(""))
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderChoice:
+    """A provider other than the one of the process. The key comes from the environment variable `key_env`."""
+
+    base_url: str
+    model: str
+    key_env: str = "OPENAI_API_KEY"
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """One subscription to one topic. `concurrency` is how many requests are in work at once.
+
+    `deliveries` is how often a request is tried before it becomes a dead letter. `prompt` and `terms` are
+    for chunks: what is asked about each, and with which terms beside `text`.
+    """
+
+    name: str
+    input: Input
+    outputs: Outputs
+    workspace: str = "default"
+    prompt: str | None = None
+    terms: Mapping[str, object] = field(default_factory=dict)
+    concurrency: int = 8
+    deliveries: int = 5
+    budget: Budget = Budget()
+    provider: ProviderChoice | None = None
+
+
+def load(path: Path, *, processor: str = "prompt") -> list[Flow]:
+    """The flows of a file, or of all `*.yaml` files in a folder.
+
+    `processor` is the id of this worker, after which subscriptions are named. Raises `FlowError` saying
+    which file and key, what was found and what was expected.
+    """
+    paths = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+    if not paths:
+        raise FlowError(
+            "no flows here", where=str(path), found="no *.yaml file", expected="one for each flow"
+        )
+    flows: dict[str, Flow] = {}
+    for file in paths:
+        flow = parse(read_yaml(file, FlowError), str(file), processor=processor)
+        if flow.name in flows:
+            raise FlowError("two flows of one name", where=str(file), path="/name", found=flow.name)
+        flows[flow.name] = flow
+    return list(flows.values())
+
+
+def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
+    """The flow in a document. Raises `FlowError`."""
+    check(document, schema(), where, FlowError)
+    name, workspace = document["name"], document.get("workspace", "default")
+    source, outputs, provider = document["input"], document["outputs"], document.get("provider")
+    kind = source.get("kind", "prompt-request")
+    objects = outputs.get("objects", {})
+    by_type = {"": objects} if isinstance(objects, str) else dict(objects.get("by-type", {}))
+    if isinstance(objects, dict) and "default" in objects:
+        by_type[""] = objects["default"]
+    if kind == "prompt-request" and "response" not in outputs:
+        raise FlowError(
+            "requests want responses",
+            where=where,
+            path="/outputs",
+            found=outputs,
+            expected="a `response` topic",
+        )
+    try:
+        return Flow(
+            name=name,
+            workspace=workspace,
+            input=Input(
+                topic=topics.resolve(source["topic"]),
+                subscription=source.get("subscription", f"{processor}--{workspace}--{name}--request"),
+                kind=kind,
+                buffer=source.get("buffer", 1000),
+            ),
+            outputs=Outputs(
+                answers=topics.resolve(outputs.get("answers", f"persistent://tg/flow/{name}-answers")),
+                response=topics.resolve(outputs["response"]) if "response" in outputs else None,
+                objects={value: topics.resolve(topic) for value, topic in by_type.items()},
+            ),
+            prompt=document.get("prompt"),
+            terms=document.get("terms", {}),
+            concurrency=document.get("concurrency", 8),
+            deliveries=document.get("deliveries", 5),
+            budget=Budget(**document.get("budget", {})),
+            provider=provider
+            and ProviderChoice(
+                provider["base-url"], provider["model"], provider.get("key-env", "OPENAI_API_KEY")
+            ),
+        )
+    except TopicInvalid as error:
+        raise FlowError(str(error), where=where) from None
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a flow file."""
+    document: dict[str, Any] = json.loads((bundled.flows() / "flow.schema.json").read_text())
+    return document

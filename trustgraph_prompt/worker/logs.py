@@ -1,0 +1,66 @@
+"""The log: JSON lines for machines, plain lines for people; each says which flow, request and prompt."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+
+_about: ContextVar[dict[str, str]] = ContextVar("about")
+
+_OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+@contextmanager
+def about(**names: str) -> Iterator[None]:
+    """Every line that is logged within names these things, beside those of the surroundings."""
+    token = _about.set({**_about.get({}), **names})
+    try:
+        yield
+    finally:
+        _about.reset(token)
+
+
+def configure(level: str = "info") -> None:
+    """Log to standard error: for people where it is a terminal, else as JSON."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_add_context)
+    handler.setFormatter(_ForPeople() if sys.stderr.isatty() else _AsJson())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+
+
+def _add_context(record: logging.LogRecord) -> bool:
+    for name, value in _about.get({}).items():
+        setattr(record, name, value)
+    return True
+
+
+def _extras(record: logging.LogRecord) -> dict[str, object]:
+    return {k: v for k, v in vars(record).items() if k not in _OWN_FIELDS and v is not None}
+
+
+class _AsJson(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **_extras(record),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+class _ForPeople(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        extras = " ".join(f"{name}={value}" for name, value in _extras(record).items())
+        line = f"{time} {record.levelname.lower():7} {record.getMessage()}  {extras}".rstrip()
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line

@@ -1,0 +1,89 @@
+"""What is counted, in Prometheus' terms. Labels are bounded: flows, known prompts, models, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from trustgraph_prompt.reader import Outcome
+
+SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+
+
+class Metrics:
+    """The metrics of one worker, in a registry of their own."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        prefix = "trustgraph_prompt_"
+
+        def counter(name: str, help: str, *labels: str) -> Counter:
+            return Counter(prefix + name, help, labels, registry=self.registry)
+
+        def gauge(name: str, help: str, *labels: str) -> Gauge:
+            return Gauge(prefix + name, help, labels, registry=self.registry)
+
+        self._outcomes = counter(
+            "outcomes", "Requests that were asked, by what came of it", "flow", "prompt", "reason"
+        )
+        self._seconds = Histogram(
+            prefix + "ask_seconds",
+            "From asking to the outcome, all calls of a request",
+            ("flow", "prompt"),
+            buckets=SECONDS,
+            registry=self.registry,
+        )
+        self._objects = counter("objects", "Objects accepted", "flow", "prompt")
+        self._rejected = counter("objects_rejected", "Objects refused, by why", "flow", "prompt", "reason")
+        self._truncated = counter("answers_truncated", "Answers that stayed cut", "flow", "prompt")
+        self._calls = counter(
+            "calls", "Calls to a model, by why they were made", "flow", "prompt", "model", "why"
+        )
+        self._tokens = counter("tokens", "Tokens paid for", "flow", "prompt", "model", "direction", "reason")
+        self._in_work = gauge("requests_in_work", "Requests in work now", "flow")
+        self._put_off = counter("requests_put_off", "Requests to be tried again later", "flow")
+        self._buried = counter("dead_letters", "Requests that became dead letters", "flow", "error")
+        self._prompts = gauge("prompts", "Prompts that are served", "workspace")
+        self._refused = gauge("config_refused", "Config entries that are refused", "workspace")
+
+    @contextmanager
+    def in_work(self, flow: str) -> Iterator[None]:
+        """One request more in work, for the time of the block."""
+        with self._in_work.labels(flow).track_inprogress():
+            yield
+
+    def asked(self, flow: str, prompt: str, outcome: Outcome, seconds: float) -> None:
+        """A request was asked; everything is read from its outcome."""
+        reason = outcome.reason.value
+        self._outcomes.labels(flow, prompt, reason).inc()
+        self._seconds.labels(flow, prompt).observe(seconds)
+        if isinstance(outcome.value, list):
+            self._objects.labels(flow, prompt).inc(len(outcome.value))
+        for rejected in outcome.rejected:
+            self._rejected.labels(flow, prompt, rejected.issues[0].reason.value).inc()
+        if outcome.truncated:
+            self._truncated.labels(flow, prompt).inc()
+        for call in outcome.calls:
+            model = call.model or ""
+            self._calls.labels(flow, prompt, model, call.why).inc()
+            self._tokens.labels(flow, prompt, model, "in", reason).inc(call.usage.prompt_tokens or 0)
+            self._tokens.labels(flow, prompt, model, "out", reason).inc(call.usage.completion_tokens or 0)
+
+    def put_off(self, flow: str) -> None:
+        """A request is to be tried again later."""
+        self._put_off.labels(flow).inc()
+
+    def buried(self, flow: str, error: str) -> None:
+        """A request became a dead letter."""
+        self._buried.labels(flow, error).inc()
+
+    def configured(self, workspace: str, prompts: int, refused: int) -> None:
+        """A snapshot was swapped in."""
+        self._prompts.labels(workspace).set(prompts)
+        self._refused.labels(workspace).set(refused)
+
+    def text(self) -> bytes:
+        """The exposition format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,72 @@
+"""One thing asked of a flow, decoded from a message."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trustgraph_prompt import wire
+from trustgraph_prompt.broker import Message
+from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.worker.flow import Flow
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`id` is the requester's and stays the same over redeliveries. `published` in seconds since the epoch.
+
+    `source` tells where the text came from; it goes along with each published object.
+    """
+
+    id: str
+    prompt: str
+    terms: Mapping[str, object] = field(repr=False)
+    streaming: bool = False
+    published: float | None = None
+    source: Mapping[str, str] = field(default_factory=dict)
+
+
+def request_id(message: Message) -> str | None:
+    """The id to answer under, also where the rest of the message is unreadable."""
+    return message.properties.get("id") or None
+
+
+def decode(message: Message, flow: Flow) -> Request:
+    """Raises `RequestError` for what is no request; the message is not worth another delivery then."""
+    return _from_chunk(message, flow) if flow.input.kind == "chunk" else _from_prompt_request(message, flow)
+
+
+def _from_prompt_request(message: Message, flow: Flow) -> Request:
+    id = request_id(message)
+    if id is None:
+        raise RequestError("the message has no property `id`, so that nobody could match an answer")
+    record = wire.PromptRequest.decode(message.data)
+    if not record.id:
+        raise RequestError("PromptRequest/id is missing, expected the id of a prompt")
+    return Request(
+        id=id,
+        prompt=record.id,
+        terms={**flow.terms, **record.values()},
+        streaming=record.streaming,
+        published=message.published,
+    )
+
+
+def _from_chunk(message: Message, flow: Flow) -> Request:
+    record = wire.Chunk.decode(message.data)
+    if not record.chunk.strip():
+        raise RequestError("Chunk/chunk is empty, expected text")
+    source = {
+        "chunk": record.metadata.id or record.document_id,
+        "document": record.document_id,
+        "root": record.metadata.root,
+        "collection": record.metadata.collection,
+    }
+    return Request(
+        # Who published the chunk twice under one id meant one chunk; without any id each message is its own.
+        id=request_id(message) or source["chunk"] or message.id,
+        prompt=flow.prompt or "",
+        terms={**flow.terms, "text": record.chunk},
+        published=message.published,
+        source={name: value for name, value in source.items() if value},
+    )
