@@ -1,1 +1,48 @@
+"""Who answers: records, the provider protocol, and the providers."""
+
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from trustgraph_prompt.llm.limiter import Limiter
+from trustgraph_prompt.llm.provider import Provider
+from trustgraph_prompt.llm.records import (
+    Call,
+    Delta,
+    FinishReason,
+    Message,
+    RuntimeConfig,
+    Tool,
+    ToolCall,
+)
+from trustgraph_prompt.llm.retry import RetryPolicy
+from trustgraph_prompt.llm.scripted import ScriptedAnswer, ScriptedProvider
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.llm.openai import OpenAIProvider, Timeout
+
+__all__ = [
+    "Call",
+    "Delta",
+    "FinishReason",
+    "Limiter",
+    "Message",
+    "OpenAIProvider",
+    "Provider",
+    "RetryPolicy",
+    "RuntimeConfig",
+    "ScriptedAnswer",
+    "ScriptedProvider",
+    "Timeout",
+    "Tool",
+    "ToolCall",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # aiohttp takes a third of a second to import: only who asks over HTTP waits for it
+    if name in ("OpenAIProvider", "Timeout"):
+        from trustgraph_prompt.llm import openai
+
+        return getattr(openai, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

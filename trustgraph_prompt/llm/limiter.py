@@ -1,0 +1,31 @@
+"""A provider around a provider that bounds how many calls are in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from trustgraph_prompt.llm.provider import Provider
+from trustgraph_prompt.llm.records import Call, Delta
+
+
+class Limiter:
+    """Waits for a slot before each call and keeps it until the answer has ended.
+
+    Several limiters given the same semaphore share its slots: the cap of a whole process.
+    """
+
+    def __init__(self, provider: Provider, slots: asyncio.Semaphore) -> None:
+        self._provider = provider
+        self._slots = slots
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        """The provider's own answer, once there is a slot."""
+        async with self._slots, aclosing(self._provider.stream(call)) as deltas:
+            async for delta in deltas:
+                yield delta
+
+    async def close(self) -> None:
+        """Close the provider within."""
+        await self._provider.close()
