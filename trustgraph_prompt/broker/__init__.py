@@ -2,6 +2,33 @@
 
 from __future__ import annotations
 
-from trustgraph_prompt.broker.protocol import Broker, Caller, Consumer, Message, Producer, Reader, Table
+from typing import TYPE_CHECKING
 
-__all__ = ["Broker", "Caller", "Consumer", "Message", "Producer", "Reader", "Table"]
+from trustgraph_prompt.broker.embedded import EmbeddedBroker
+from trustgraph_prompt.broker.protocol import Broker, Caller, Consumer, Message, Producer, Reader, Table
+from trustgraph_prompt.broker.urls import connect
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.broker.pulsar import PulsarBroker
+
+__all__ = [
+    "Broker",
+    "Caller",
+    "Consumer",
+    "EmbeddedBroker",
+    "Message",
+    "Producer",
+    "PulsarBroker",
+    "Reader",
+    "Table",
+    "connect",
+]
+
+
+def __getattr__(name: str) -> object:
+    """Pulsar's client is slow to import, and whoever uses the embedded broker does not need it."""
+    if name == "PulsarBroker":
+        from trustgraph_prompt.broker.pulsar import PulsarBroker
+
+        return PulsarBroker
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

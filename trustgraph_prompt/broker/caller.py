@@ -1,0 +1,73 @@
+"""Request and response by id, over any broker's consumer and producer (TrustGraph's RPC)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from uuid import uuid4
+
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.protocol import Broker, Consumer, Message, Producer, Reader
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, CallTimeout
+
+
+class TopicCaller:
+    """Sends on one topic, hears on another, and gives each call the responses with its id."""
+
+    def __init__(self, producer: Producer, responses: Consumer | Reader) -> None:
+        self._producer = producer
+        self._responses = responses
+        self._calls: dict[str, asyncio.Queue[Message | BrokerError]] = {}
+        self._ended: BrokerError | None = None
+        self._hearing = asyncio.create_task(self._hear(), name=f"responses to {producer.topic}")
+
+    @classmethod
+    async def open(cls, broker: Broker, request: str, response: str) -> TopicCaller:
+        """Hears before it returns, so that no response can come too early."""
+        producer = await broker.producer(request)
+        if topics.is_persistent(response):
+            return cls(producer, await broker.reader(response, start="latest"))
+        name = f"rr-{uuid4().hex[:12]}"
+        return cls(producer, await broker.consumer(response, name, type="exclusive"))
+
+    async def call(
+        self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
+    ) -> AsyncIterator[Message]:
+        if self._ended:
+            raise self._ended
+        id = str(uuid4())
+        responses = self._calls[id] = asyncio.Queue()
+        try:
+            await self._producer.send(data, properties={**(properties or {}), "id": id})
+            while True:
+                try:
+                    async with asyncio.timeout(timeout):
+                        response = await responses.get()
+                except TimeoutError:
+                    raise CallTimeout(f"no response from {self._producer.topic} in {timeout:g} s") from None
+                if isinstance(response, BrokerError):
+                    raise response
+                yield response
+        finally:
+            del self._calls[id]
+
+    async def close(self) -> None:
+        self._end(BrokerClosed("the caller has been closed"))
+        await self._responses.close()
+        await self._hearing
+        await self._producer.close()
+
+    async def _hear(self) -> None:
+        try:
+            while message := await self._responses.receive():
+                if call := self._calls.get(message.properties.get("id", "")):
+                    call.put_nowait(message)
+        except BrokerError as error:
+            self._end(error)
+        else:
+            self._end(BrokerClosed("the caller has been closed"))
+
+    def _end(self, error: BrokerError) -> None:
+        self._ended = self._ended or error
+        for call in self._calls.values():
+            call.put_nowait(self._ended)

@@ -1,0 +1,8 @@
+"""The broker without a server: SQLite in memory, or one file that several processes share."""
+
+from __future__ import annotations
+
+from trustgraph_prompt.broker.embedded.broker import EmbeddedBroker
+from trustgraph_prompt.broker.embedded.link import MEMORY
+
+__all__ = ["MEMORY", "EmbeddedBroker"]

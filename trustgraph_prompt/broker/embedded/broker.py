@@ -1,0 +1,107 @@
+"""The embedded broker: opens consumers, producers, readers and tables on one link."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol, TypeVar
+from weakref import WeakSet
+
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.caller import TopicCaller
+from trustgraph_prompt.broker.embedded.engine import Effect
+from trustgraph_prompt.broker.embedded.handles import (
+    EmbeddedProducer,
+    EmbeddedReader,
+    PersistentConsumer,
+    VolatileConsumer,
+)
+from trustgraph_prompt.broker.embedded.link import MEMORY, Link
+from trustgraph_prompt.broker.embedded.store import Listener, Store
+from trustgraph_prompt.broker.protocol import SubscriptionType
+from trustgraph_prompt.broker.table import ReaderTable
+from trustgraph_prompt.errors import TopicInvalid
+
+
+class _Closeable(Protocol):
+    async def close(self) -> None: ...
+
+
+H = TypeVar("H", bound=_Closeable)
+
+
+class EmbeddedBroker:
+    """A broker in this process's memory, or in a file which several processes share."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._handles: WeakSet[_Closeable] = WeakSet()
+        self._closed = False
+
+    @classmethod
+    async def connect(cls, path: str = MEMORY) -> EmbeddedBroker:
+        """Open the file, made where there is none. Raises `BrokerUnavailable` where it is no broker's."""
+        return cls(await Link.open(path))
+
+    async def consumer(
+        self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
+    ) -> PersistentConsumer | VolatileConsumer:
+        topic = topics.resolve(topic)
+        name = topics.check_subscription(subscription)
+        connection, exclusive = self._link.connection, type == "exclusive"
+        if not topics.is_persistent(topic):
+            place = await self._link.run(
+                lambda store: store.attend(connection, store.topic(topic), name, exclusive, buffer)
+            )
+            return self._keep(VolatileConsumer(self._link, place, topic, name))
+        retry = topics.retry_topic(topic, name)
+        place = await self._link.run(
+            lambda store: store.subscribe(
+                connection, store.topic(topic), name, exclusive, retry=store.topic(retry)
+            ),
+            Effect.DURABLE,
+        )
+        return self._keep(PersistentConsumer(self._link, place, topic, name))
+
+    async def producer(self, topic: str, *, batch: bool = False) -> EmbeddedProducer:
+        topic = topics.resolve(topic)
+        number = await self._link.run(lambda store: store.topic(topic))
+        return self._keep(EmbeddedProducer(self._link, topic, number))
+
+    async def reader(
+        self, topic: str, *, start: Literal["earliest", "latest"] = "earliest"
+    ) -> EmbeddedReader:
+        topic = topics.resolve(topic)
+        if not topics.is_persistent(topic):
+            raise TopicInvalid(f"{topic} is not persistent: it can be consumed, not read")
+
+        def follow(store: Store) -> tuple[Listener, int]:
+            number = store.topic(topic)
+            place = store.follow(self._link.connection, number)
+            return place, store.last(number) if start == "latest" else 0
+
+        return self._keep(EmbeddedReader(self._link, *await self._link.run(follow)))
+
+    async def table(self, topic: str) -> ReaderTable:
+        topic = topics.resolve(topic)
+        await self._link.run(lambda store: store.compact(store.topic(topic)))
+        return self._keep(await ReaderTable.open(await self.reader(topic)))
+
+    async def caller(self, request: str, response: str) -> TopicCaller:
+        return self._keep(await TopicCaller.open(self, request, response))
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        for handle in list(self._handles):
+            await handle.close()
+        await self._link.close()
+
+    async def __aenter__(self) -> EmbeddedBroker:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    def _keep(self, handle: H) -> H:
+        self._handles.add(handle)
+        return handle

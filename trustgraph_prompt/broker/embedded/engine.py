@@ -1,0 +1,158 @@
+"""One thread that owns the SQLite connection; steps that arrive while it works share the next commit.
+
+So the event loop never waits for a disk, and many small steps cost one `fsync`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from trustgraph_prompt.broker.embedded.store import Store
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
+
+T = TypeVar("T")
+
+#: How long a commit of another process is waited for.
+BUSY_SECONDS: Final = 30.0
+_LARGEST_BATCH: Final = 256
+
+
+class Effect(enum.IntEnum):
+    """What a step does to the file, and so what its transaction must cost."""
+
+    READ = 0
+    WRITE = 1
+    DURABLE = 2  # on the disk before it is confirmed; a lost WRITE would only mean a redelivery
+
+
+@dataclass(slots=True)
+class _Step:
+    run: Callable[[Store], Any]
+    effect: Effect
+    result: asyncio.Future[Any]
+    value: Any = None
+    error: BaseException | None = field(default=None)
+
+    def settle(self) -> None:
+        if self.result.done():
+            return
+        if self.error is None:
+            self.result.set_result(self.value)
+        else:
+            self.result.set_exception(self.error)
+
+
+class Engine:
+    """Runs steps on the store, in order, each inside a transaction.
+
+    `committed` is called in the engine's thread with the topics that a commit touched.
+    """
+
+    def __init__(self, path: str, committed: Callable[[Store, set[int]], None]) -> None:
+        self._path = path
+        self._committed = committed
+        self._loop = asyncio.get_running_loop()
+        self._steps: queue.SimpleQueue[_Step | None] = queue.SimpleQueue()
+        self._closed = False
+        self._thread = threading.Thread(target=self._main, name=f"broker {path}", daemon=True)
+        self._thread.start()
+
+    async def run(self, step: Callable[[Store], T], effect: Effect = Effect.WRITE) -> T:
+        """Do the step; returns once it is committed. Raises what it raised, or `BrokerUnavailable`."""
+        if self._closed:
+            raise BrokerClosed("the broker has been closed")
+        result: asyncio.Future[T] = self._loop.create_future()
+        self._steps.put(_Step(step, effect, result))
+        return await result
+
+    async def close(self) -> None:
+        """Finish the steps under way, then close the file."""
+        if not self._closed:
+            self._closed = True
+            self._steps.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _main(self) -> None:
+        try:
+            database = self._open()
+        except sqlite3.Error as error:
+            self._refuse(BrokerUnavailable(f"{self._path}: cannot be opened: {error}"))
+            return
+        with contextlib.closing(database):
+            store = Store(database)
+            while batch := self._next_batch():
+                self._commit(database, store, batch)
+
+    def _open(self) -> sqlite3.Connection:
+        database = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA foreign_keys = ON")
+        return database
+
+    def _next_batch(self) -> list[_Step]:
+        batch: list[_Step] = []
+        step = self._steps.get()
+        while step is not None:
+            batch.append(step)
+            if len(batch) == _LARGEST_BATCH or self._steps.empty():
+                return batch
+            step = self._steps.get()
+        if batch:
+            self._steps.put(None)
+        return batch
+
+    def _commit(self, database: sqlite3.Connection, store: Store, batch: list[_Step]) -> None:
+        effect = max(step.effect for step in batch)
+        store.touched = set()
+        try:
+            database.execute(f"PRAGMA synchronous = {'FULL' if effect is Effect.DURABLE else 'NORMAL'}")
+            database.execute("BEGIN" if effect is Effect.READ else "BEGIN IMMEDIATE")
+            for step in batch:
+                _do(step, store)
+            database.execute("COMMIT")
+        except Exception as error:
+            self._roll_back(database, batch, error)
+        else:
+            if store.touched:
+                self._committed(store, store.touched)
+        self._call(lambda: _settle(batch))
+
+    def _roll_back(self, database: sqlite3.Connection, batch: list[_Step], error: Exception) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            if database.in_transaction:
+                database.execute("ROLLBACK")
+        if isinstance(error, sqlite3.Error):
+            error = BrokerUnavailable(f"{self._path}: {error}")
+        for step in batch:
+            step.error = step.error or error
+
+    def _refuse(self, error: BrokerError) -> None:
+        while batch := self._next_batch():
+            for step in batch:
+                step.error = error
+            self._call(lambda steps=batch: _settle(steps))  # type: ignore[misc]
+
+    def _call(self, callback: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # a loop that ended without closing its broker
+            self._loop.call_soon_threadsafe(callback)
+
+
+def _do(step: _Step, store: Store) -> None:
+    """Run one step; what it refuses, before it has written anything, is its own affair."""
+    try:
+        step.value = step.run(store)
+    except BrokerError as error:
+        step.error = error
+
+
+def _settle(batch: Iterable[_Step]) -> None:
+    for step in batch:
+        step.settle()

@@ -1,0 +1,215 @@
+"""Consumers, producers and readers of the embedded broker."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from trustgraph_prompt.broker import envelope, topics
+from trustgraph_prompt.broker.embedded.engine import Effect
+from trustgraph_prompt.broker.embedded.link import Link
+from trustgraph_prompt.broker.embedded.store import Listener, Store
+from trustgraph_prompt.broker.protocol import Message
+from trustgraph_prompt.errors import BrokerClosed, BrokerError
+
+_READ_AHEAD: Final = 100
+
+
+class _Waiting:
+    """Somebody who waits on topics: the bell, and what ends the wait."""
+
+    def __init__(self, link: Link, listener: Listener) -> None:
+        self._link = link
+        self._listener = listener
+        self._bell = link.listen(listener)
+        self._stopped = False
+        self._closed = False
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = self._stopped = True
+        self._bell.set()
+        self._link.unlisten(self._listener, self._bell)
+        listener = self._listener.id
+        await self._link.run(lambda store: store.leave(listener))
+
+    async def _news(self, due: float | None = None) -> None:
+        """Wait until a topic was touched, this was stopped, or a delayed message has fallen due."""
+        timeout = None if due is None else max(0.0, due - time.time())
+        try:
+            async with asyncio.timeout(timeout):
+                await self._bell.wait()
+        except TimeoutError:
+            pass
+
+
+class _AnyConsumer(_Waiting):
+    """What consumers of both kinds of topic share: letters, and where they are from."""
+
+    def __init__(self, link: Link, listener: Listener, topic: str, subscription: str) -> None:
+        super().__init__(link, listener)
+        self.topic = topic
+        self.subscription = subscription
+
+    async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
+        self._check_open()
+        await self._post(message, envelope.dead_letter(self, message, reason, properties), keep=True)
+
+    async def _post(
+        self, message: Message, letter: envelope.Letter, *, after: float = 0.0, keep: bool = False
+    ) -> None:
+        """Publish the letter and acknowledge the message, both or neither."""
+        envelope.check_size(letter.topic, letter.data, letter.key, letter.properties)
+
+        def post(store: Store) -> None:
+            topic = store.topic(letter.topic)
+            if keep:
+                store.retain(topic, topics.DEAD_LETTER_SUBSCRIPTION)
+            store.publish(topic, letter.data, letter.key, letter.properties, after)
+            store.acknowledge(self._listener.subscription, _number(message))
+
+        await self._link.run(post, Effect.DURABLE)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BrokerClosed(f"the consumer of {self.topic} has been closed")
+
+
+class PersistentConsumer(_AnyConsumer):
+    """Holds what it has received until it is acknowledged, retried or buried."""
+
+    async def receive(self) -> Message | None:
+        while not self._stopped:
+            self._bell.clear()
+            taken = await self._link.run(lambda store: store.take(self._listener))
+            if not isinstance(taken, Message):
+                await self._news(due=taken)
+            elif not self._stopped:
+                return envelope.opened(taken)
+            elif not self._closed:
+                await self._give_back(taken)
+        return None
+
+    async def acknowledge(self, message: Message) -> None:
+        self._check_open()
+        subscription, number = self._listener.subscription, _number(message)
+        await self._link.run(lambda store: store.acknowledge(subscription, number))
+
+    async def retry(
+        self, message: Message, after: float, properties: Mapping[str, str] | None = None
+    ) -> None:
+        self._check_open()
+        await self._post(message, envelope.retry_letter(self, message, after, properties), after=after)
+
+    async def stop(self) -> None:
+        self._stopped = True
+        self._bell.set()
+
+    async def _give_back(self, message: Message) -> None:
+        """It came while the consumer was being stopped: somebody else shall have it."""
+        number = _number(message)
+        await self._link.run(lambda store: store.release(self._listener.id, number))
+
+
+class VolatileConsumer(_AnyConsumer):
+    """Of a non-persistent topic: its buffer fills by itself, what leaves it is done with."""
+
+    async def receive(self) -> Message | None:
+        while not self._closed:
+            self._bell.clear()
+            drawn = await self._link.run(lambda store: store.draw(self._listener))
+            if drawn is not None or self._stopped:
+                return drawn
+            await self._news()
+        return None
+
+    async def acknowledge(self, message: Message) -> None:
+        self._check_open()
+
+    async def retry(
+        self, message: Message, after: float, properties: Mapping[str, str] | None = None
+    ) -> None:
+        topics.retry_topic(self.topic, self.subscription)
+
+    async def stop(self) -> None:
+        if not self._stopped:
+            self._stopped = True
+            await self._link.run(lambda store: store.stop(self._listener))
+            self._bell.set()
+
+
+class EmbeddedProducer:
+    """Publishes on one topic; persistent messages are on the disk when `send` returns."""
+
+    def __init__(self, link: Link, topic: str, number: int) -> None:
+        self.topic = topic
+        self._link = link
+        self._number = number
+        self._persistent = topics.is_persistent(topic)
+        self._closed = False
+
+    async def send(
+        self,
+        data: bytes,
+        *,
+        key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        deliver_after: float | None = None,
+    ) -> str:
+        if self._closed:
+            raise BrokerClosed(f"the producer of {self.topic} has been closed")
+        carried = dict(properties or {})
+        envelope.check_size(self.topic, data, key, carried)
+        if self._persistent:
+            number = await self._link.run(
+                lambda store: store.publish(self._number, data, key, carried, deliver_after), Effect.DURABLE
+            )
+        else:
+            number = await self._link.run(lambda store: store.offer(self._number, data, key, carried))
+        return str(number)
+
+    async def close(self) -> None:
+        self._closed = True
+
+
+class EmbeddedReader(_Waiting):
+    """Follows a persistent topic from a position."""
+
+    def __init__(self, link: Link, listener: Listener, position: int) -> None:
+        super().__init__(link, listener)
+        self._topic = listener.topics[0]
+        self._position = position
+        self._ahead: deque[Message] = deque()
+
+    async def receive(self) -> Message | None:
+        while not self._closed:
+            if self._ahead:
+                return envelope.opened(self._ahead.popleft())
+            self._bell.clear()
+            if not await self._read_on():
+                await self._news()
+        return None
+
+    async def behind(self) -> bool:
+        if self._closed:
+            raise BrokerClosed("the reader has been closed")
+        return bool(self._ahead) or await self._read_on()
+
+    async def _read_on(self) -> bool:
+        messages = await self._link.run(
+            lambda store: store.after(self._topic, self._position, _READ_AHEAD), Effect.READ
+        )
+        if messages:
+            self._ahead.extend(messages)
+            self._position = _number(messages[-1])
+        return bool(messages)
+
+
+def _number(message: Message) -> int:
+    if not isinstance(message.receipt, int):
+        raise BrokerError(f"message {message.id} was not received from this broker")
+    return message.receipt

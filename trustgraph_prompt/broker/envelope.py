@@ -1,0 +1,105 @@
+"""What goes around a payload: its size limit, and the properties of retry and dead letters.
+
+The names are those of Pulsar's Java client, so that its tools understand our letters. On receipt they are
+folded back into the `Message`, which then reads as it did the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.protocol import Message
+from trustgraph_prompt.errors import BrokerError, MessageTooLarge
+
+#: Bytes of payload, key and properties together; Pulsar's own default for a payload.
+MAX_MESSAGE_SIZE: Final = 5 * 1024 * 1024
+
+_DELIVERIES: Final = "RECONSUMETIMES"
+_DELAY: Final = "DELAY_TIME"
+_TOPIC: Final = "REAL_TOPIC"
+_SUBSCRIPTION: Final = "REAL_SUBSCRIPTION"
+_ID: Final = "ORIGIN_MESSAGE_ID"
+_PUBLISHED: Final = "ORIGIN_PUBLISH_TIME"
+_OURS: Final = frozenset((_DELIVERIES, _DELAY, _TOPIC, _SUBSCRIPTION, _ID, _PUBLISHED))
+
+
+class Place(Protocol):
+    """Where a message was received."""
+
+    topic: str
+    subscription: str
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message on its way to a subscription's own topic."""
+
+    topic: str
+    data: bytes
+    key: str | None
+    properties: Mapping[str, str]
+
+
+def check_size(topic: str, data: bytes, key: str | None, properties: Mapping[str, str]) -> None:
+    """Raise `MessageTooLarge` for what no broker takes, `BrokerError` for text that is no Unicode."""
+    try:
+        text = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
+        size = len(data) + text + len((key or "").encode())
+    except UnicodeEncodeError as error:
+        raise BrokerError(f"{topic}: a key or property cannot be encoded as UTF-8: {error}") from error
+    if size > MAX_MESSAGE_SIZE:
+        raise MessageTooLarge(f"{topic}: a message of {size} bytes, at most {MAX_MESSAGE_SIZE} are allowed")
+
+
+def retry_letter(
+    place: Place, message: Message, after: float, properties: Mapping[str, str] | None
+) -> Letter:
+    """The message as it goes to the subscription's retry topic."""
+    topic = topics.retry_topic(place.topic, place.subscription)
+    delay = {_DELAY: str(round(after * 1000))}
+    return _letter(topic, place, message, {**(properties or {}), **delay})
+
+
+def dead_letter(place: Place, message: Message, reason: str, properties: Mapping[str, str] | None) -> Letter:
+    """The message as it goes to the dead-letter topic; `reason` and `subscription` are properties of it."""
+    topic = topics.dead_letter_topic(place.topic, place.subscription)
+    why = {"reason": reason, "subscription": place.subscription}
+    return _letter(topic, place, message, {**(properties or {}), **why})
+
+
+def opened(message: Message) -> Message:
+    """A letter as the message it was made of; any other message as it is, whatever its properties claim."""
+    if not topics.is_letter_topic(message.topic):
+        return message
+    carried = message.properties
+    earlier = _count(carried.get(_DELIVERIES))
+    dead = message.topic.endswith("-DLQ")
+    return Message(
+        data=message.data,
+        topic=carried.get(_TOPIC, message.topic),
+        id=carried.get(_ID, message.id),
+        properties={name: value for name, value in carried.items() if name not in _OURS},
+        key=message.key,
+        published=_count(carried.get(_PUBLISHED)) / 1000 or message.published,
+        deliveries=max(1, earlier) if dead else earlier + 1,
+        receipt=message.receipt,
+    )
+
+
+def _letter(topic: str, place: Place, message: Message, added: Mapping[str, str]) -> Letter:
+    origin = {
+        _DELIVERIES: str(message.deliveries),
+        _TOPIC: message.topic,
+        _SUBSCRIPTION: place.subscription,
+        _ID: message.id,
+        _PUBLISHED: str(round(message.published * 1000)),
+    }
+    return Letter(topic, message.data, message.key, {**message.properties, **added, **origin})
+
+
+def _count(text: str | None) -> int:
+    """A number that somebody else wrote; 0 where it is none."""
+    return int(text) if text is not None and text.isdecimal() and len(text) <= 18 else 0

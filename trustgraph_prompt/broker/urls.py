@@ -1,0 +1,26 @@
+"""From a broker's URL to the broker."""
+
+from __future__ import annotations
+
+from trustgraph_prompt.broker.embedded import MEMORY, EmbeddedBroker
+from trustgraph_prompt.broker.protocol import Broker
+from trustgraph_prompt.errors import ConfigError
+
+
+async def connect(url: str) -> Broker:
+    """Connect to `pulsar://host:port`, `pulsar+ssl://…`, `embedded:` (memory) or `embedded:PATH` (a file).
+
+    Raises `ConfigError` for any other URL, `BrokerUnavailable` when the broker cannot be reached.
+    """
+    scheme, _, rest = url.partition(":")
+    if scheme == "embedded":
+        return await EmbeddedBroker.connect(rest or MEMORY)
+    if scheme in ("pulsar", "pulsar+ssl"):
+        from trustgraph_prompt.broker.pulsar import PulsarBroker
+
+        return await PulsarBroker.connect(url)
+    raise ConfigError(
+        "this is no broker's URL",
+        found=url,
+        expected="pulsar://HOST:PORT, pulsar+ssl://HOST:PORT, embedded: or embedded:PATH",
+    )
