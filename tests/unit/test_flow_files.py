@@ -1,0 +1,128 @@
+"""Flow files: what they say, and what is said about wrong ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trustgraph_prompt import bundled
+from trustgraph_prompt.cost import Budget
+from trustgraph_prompt.errors import FlowError
+from trustgraph_prompt.worker import flow as flows
+
+MINIMAL = """
+name: f
+input:
+  topic: flow:tg:in
+outputs:
+  response: flow:tg:out
+"""
+
+
+def written(tmp_path: Path, text: str, name: str = "f.yaml") -> Path:
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+def test_the_flows_that_come_with_the_package_load() -> None:
+    names = {flow.name: flow for flow in flows.load(bundled.flows())}
+
+    assert {"requests", "chunks"} <= names.keys()
+    assert names["chunks"].prompt == "agent-kg-extract"
+
+
+def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
+    [flow] = flows.load(written(tmp_path, MINIMAL), processor="prompt-2")
+
+    assert flow.input.topic == "persistent://tg/flow/in"
+    assert flow.input.persistent
+    assert flow.input.subscription == "prompt-2--default--f--request"
+    assert flow.outputs.answers == "persistent://tg/flow/f-answers"
+    assert flow.outputs.topic_of({"type": "x"}, "type") is None
+    assert (flow.concurrency, flow.deliveries, flow.budget) == (8, 5, Budget())
+
+
+def test_objects_go_to_one_topic_or_to_one_for_each_type(tmp_path: Path) -> None:
+    one = flows.load(written(tmp_path, MINIMAL + "  objects: flow:tg:all\n"))[0].outputs
+    parted = flows.load(
+        written(
+            tmp_path,
+            MINIMAL + "  objects: {default: 'flow:tg:rest', by-type: {definition: 'flow:tg:definitions'}}\n",
+        )
+    )[0].outputs
+
+    assert one.topic_of({"type": "definition"}, "type") == "persistent://tg/flow/all"
+    assert parted.topic_of({"type": "definition"}, "type") == "persistent://tg/flow/definitions"
+    assert parted.topic_of({"type": "relationship"}, "type") == "persistent://tg/flow/rest"
+    assert parted.topic_of({"type": ["definition"]}, "type") == "persistent://tg/flow/rest"
+    assert parted.topic_of({"a": 1}, None) == "persistent://tg/flow/rest"
+
+
+def test_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
+    text = MINIMAL + "budget: {attempts: 2, tokens: 9000, seconds: 1.5}\n"
+    text += "provider: {base-url: 'http://localhost:1/v1', model: small}\n"
+
+    [flow] = flows.load(written(tmp_path, text))
+
+    assert flow.budget == Budget(attempts=2, tokens=9000, seconds=1.5)
+    assert flow.provider == flows.ProviderChoice("http://localhost:1/v1", "small", "OPENAI_API_KEY")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (MINIMAL + "concurency: 4\n", ["/concurency", "unknown key", "did you mean 'concurrency'?"]),
+        (MINIMAL + "concurrency: 0\n", ["/concurrency", "0"]),
+        (MINIMAL + "concurrency: many\n", ["/concurrency", "'many'", "how many requests"]),
+        (MINIMAL + "budget: {attempt: 2}\n", ["/budget/attempt", "did you mean 'attempts'?"]),
+        (MINIMAL.replace("flow:tg:in", "in"), ["/input/topic", "'in'", "persistent://tenant/namespace/name"]),
+        (MINIMAL.replace("flow:tg:in", "queue:tg:in"), ["queue:tg:in"]),
+        (MINIMAL.replace("name: f\n", ""), ["'name'", "required"]),
+        (MINIMAL.replace("response: flow:tg:out", "answers: flow:tg:a"), ["/outputs", "`response`"]),
+        (MINIMAL + "prompt: p\n", ["prompt"]),
+        (MINIMAL.replace("input:", "input:\n  kind: chunk"), ["'prompt'", "required"]),
+        ("just text", ["'just text'"]),
+        ("", ["None"]),
+        ("a: [", [":1", "not YAML"]),
+        ("a: !!python/object/apply:os.system [echo]", ["not YAML"]),
+        ("[" * 5_000, ["not YAML"]),
+    ],
+)
+def test_a_wrong_file_is_refused_saying_file_key_found_and_expected(
+    tmp_path: Path, text: str, says: list[str]
+) -> None:
+    path = written(tmp_path, text)
+
+    with pytest.raises(FlowError) as caught:
+        flows.load(path)
+
+    for part in [str(path), *says]:
+        assert part in str(caught.value)
+
+
+def test_two_flows_of_one_name_are_refused(tmp_path: Path) -> None:
+    written(tmp_path, MINIMAL, "a.yaml")
+    written(tmp_path, MINIMAL, "b.yaml")
+
+    with pytest.raises(FlowError, match="two flows of one name"):
+        flows.load(tmp_path)
+
+
+def test_a_folder_without_flows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FlowError, match="no flows here"):
+        flows.load(tmp_path)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FlowError, match="No such file"):
+        flows.load(tmp_path / "none.yaml")
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_bytes(b"name: \xff")
+
+    with pytest.raises(FlowError, match="not UTF-8"):
+        flows.load(path)

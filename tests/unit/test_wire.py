@@ -1,0 +1,121 @@
+"""TrustGraph's records: what is read, what is written, what is refused and how."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from trustgraph_prompt import wire
+from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.wire import Chunk, Error, PromptRequest, PromptResponse
+
+
+def test_a_request_as_trustgraph_writes_it_is_read() -> None:
+    data = b'{"id": "extract-definitions", "terms": {"text": "\\"hi\\"", "n": "[1]"}, "streaming": false}'
+
+    request = PromptRequest.decode(data)
+
+    assert request.id == "extract-definitions"
+    assert request.values() == {"text": "hi", "n": [1]}
+    assert request.streaming is False
+
+
+def test_unknown_fields_are_ignored_and_missing_ones_take_their_defaults() -> None:
+    assert PromptRequest.decode(b'{"id": "x", "later": 1}') == PromptRequest("x", {}, False)
+    assert PromptRequest.decode(b'{"id": "x", "terms": null}') == PromptRequest("x")
+
+
+def test_what_is_written_is_read_back() -> None:
+    request = PromptRequest.asking("q", {"text": "Grüße \u2028", "deep": {"a": [None, 1.5]}}, streaming=True)
+
+    assert PromptRequest.decode(request.encode()) == request
+    assert request.values() == {"text": "Grüße \u2028", "deep": {"a": [None, 1.5]}}
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "PromptRequest is not JSON"),
+        (b"hello", "PromptRequest is not JSON"),
+        (b"\xff\xfe", "PromptRequest is not JSON"),
+        (b"[1]", "PromptRequest: found an array, expected an object"),
+        (b"null", "PromptRequest: found null, expected an object"),
+        (b'{"id": 7}', "PromptRequest/id: found a number, expected a string"),
+        (b'{"id": "x", "terms": []}', "PromptRequest/terms: found an array, expected an object"),
+        (b'{"id": "x", "streaming": "yes"}', "PromptRequest/streaming: found a string, expected true or false"),
+        (b"[" * 100_000, "PromptRequest is not JSON"),
+        (b'{"a":' * 2_000 + b"1" + b"}" * 2_000, "PromptRequest is not JSON"),
+        (b" " * (wire.MAX_MESSAGE_BYTES + 1), "expected at most"),
+    ],
+)
+def test_what_is_no_request_is_refused_saying_what_was_found(data: bytes, says: str) -> None:
+    with pytest.raises(RequestError, match=".*") as caught:
+        PromptRequest.decode(data)
+
+    assert says in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("terms", "says"),
+    [
+        ({"text": "not json"}, "PromptRequest/terms/text is not JSON"),
+        ({"text": 1}, "PromptRequest/terms/text: found a number, expected a string of JSON"),
+        ({"text": None}, "PromptRequest/terms/text: found null, expected a string of JSON"),
+    ],
+)
+def test_a_term_that_is_no_json_text_is_named(terms: object, says: str) -> None:
+    request = PromptRequest.decode(json.dumps({"id": "x", "terms": terms}).encode())
+
+    with pytest.raises(RequestError) as caught:
+        request.values()
+
+    assert says in str(caught.value)
+
+
+def test_a_response_has_every_field_of_trustgraphs() -> None:
+    plain = json.loads(PromptResponse(text="hi", in_token=1, out_token=2, model="m").encode())
+
+    assert {k: plain[k] for k in ("error", "text", "object", "end_of_stream", "in_token", "out_token", "model")} == {
+        "error": None,
+        "text": "hi",
+        "object": None,
+        "end_of_stream": True,
+        "in_token": 1,
+        "out_token": 2,
+        "model": "m",
+    }
+    failed = json.loads(PromptResponse(error=Error("llm-error", "no")).encode())
+    assert failed["error"] == {"type": "llm-error", "message": "no"}
+    assert failed["text"] is None
+    assert failed["object"] is None
+
+
+def test_a_chunk_is_read_with_its_metadata() -> None:
+    data = (
+        b'{"metadata": {"id": "urn:c", "root": "urn:d", "collection": "docs", "later": 1},'
+        b' "chunk": "Chalk is white.", "document_id": "urn:c", "attributes": {}}'
+    )
+
+    chunk = Chunk.decode(data)
+
+    assert (chunk.metadata.id, chunk.metadata.root, chunk.metadata.collection) == ("urn:c", "urn:d", "docs")
+    assert chunk.chunk == "Chalk is white."
+    assert Chunk.decode(chunk.encode()) == chunk
+
+
+def test_a_chunk_with_wrong_metadata_is_refused() -> None:
+    with pytest.raises(RequestError, match="Chunk/metadata/id: found a number, expected a string"):
+        Chunk.decode(b'{"metadata": {"id": 1}, "chunk": "x"}')
+
+
+def test_integers_and_strings_that_fast_encoders_refuse_survive() -> None:
+    value = {"big": 2**80, "lone": "\ud800"}
+
+    assert json.loads(wire.encode(value)) == value
+    assert json.loads(wire.canonical(value)) == value
+
+
+def test_equal_objects_have_one_canonical_text() -> None:
+    assert wire.canonical({"a": 1, "ä": [{"y": 2, "x": 1}]}) == wire.canonical({"ä": [{"x": 1, "y": 2}], "a": 1})
