@@ -1,0 +1,22 @@
+"""Where the prompts and flows are that come with the package: inside an installation, else in the checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+
+
+def templates() -> Path:
+    """The folder of prompt files."""
+    return _folder("templates")
+
+
+def flows() -> Path:
+    """The folder of flow files."""
+    return _folder("flows")
+
+
+def _folder(name: str) -> Path:
+    installed = _PACKAGE / "_data" / name
+    return installed if installed.is_dir() else _PACKAGE.parent / name
