@@ -97,8 +97,6 @@ class Outcome:
     def explain(self, limit: int = 5) -> str:
         """What is wrong, short and exact, for a model or a log; at most `limit` issues."""
         issues = [str(issue) for issue in self.issues]
-        issues += [
-            f"object {r.index}{issue.path and ' '}{issue}" for r in self.rejected for issue in r.issues
-        ]
+        issues += [f"object {r.index} {issue}" for r in self.rejected for issue in r.issues]
         more = f"; and {len(issues) - limit} more" if len(issues) > limit else ""
         return "; ".join(issues[:limit]) + more or self.reason.replace("_", " ")
