@@ -29,6 +29,7 @@ _LINE: Mapping[str, Any] = {
     "additionalProperties": False,
     "anyOf": [{"required": ["answer"]}, {"required": ["thinking"]}, {"required": ["error"]}],
     "properties": {
+        "note": {"type": "string", "description": "for who reads the recording"},
         "prompt": {"type": "string", "description": "the id of a prompt"},
         "contains": {"type": "string", "description": "a text"},
         "match": {"type": "string", "description": "a regular expression"},
@@ -76,9 +77,8 @@ def _answer(line: bytes, where: str) -> ScriptedAnswer:
         raise ConfigError(f"not JSON: {error}", where=where) from None
     check(entry, _LINE, where)
     _check_regex(entry.get("match"), where)
-    values = {
-        key: value for key, value in entry.items() if key not in ("answer", "thinking", "usage", "error")
-    }
+    apart = ("note", "answer", "thinking", "usage", "error")
+    values = {key: value for key, value in entry.items() if key not in apart}
     if "usage" in entry:
         values["usage"] = Usage(**entry["usage"])
     if "error" in entry:
