@@ -43,7 +43,10 @@ def test_what_is_written_is_read_back() -> None:
         (b"null", "PromptRequest: found null, expected an object"),
         (b'{"id": 7}', "PromptRequest/id: found a number, expected a string"),
         (b'{"id": "x", "terms": []}', "PromptRequest/terms: found an array, expected an object"),
-        (b'{"id": "x", "streaming": "yes"}', "PromptRequest/streaming: found a string, expected true or false"),
+        (
+            b'{"id": "x", "streaming": "yes"}',
+            "PromptRequest/streaming: found a string, expected true or false",
+        ),
         (b"[" * 100_000, "PromptRequest is not JSON"),
         (b'{"a":' * 2_000 + b"1" + b"}" * 2_000, "PromptRequest is not JSON"),
         (b" " * (wire.MAX_MESSAGE_BYTES + 1), "expected at most"),
@@ -77,7 +80,9 @@ def test_a_term_that_is_no_json_text_is_named(terms: object, says: str) -> None:
 def test_a_response_has_every_field_of_trustgraphs() -> None:
     plain = json.loads(PromptResponse(text="hi", in_token=1, out_token=2, model="m").encode())
 
-    assert {k: plain[k] for k in ("error", "text", "object", "end_of_stream", "in_token", "out_token", "model")} == {
+    assert {
+        k: plain[k] for k in ("error", "text", "object", "end_of_stream", "in_token", "out_token", "model")
+    } == {
         "error": None,
         "text": "hi",
         "object": None,
@@ -118,4 +123,6 @@ def test_integers_and_strings_that_fast_encoders_refuse_survive() -> None:
 
 
 def test_equal_objects_have_one_canonical_text() -> None:
-    assert wire.canonical({"a": 1, "ä": [{"y": 2, "x": 1}]}) == wire.canonical({"ä": [{"x": 1, "y": 2}], "a": 1})
+    assert wire.canonical({"a": 1, "ä": [{"y": 2, "x": 1}]}) == wire.canonical(
+        {"ä": [{"x": 1, "y": 2}], "a": 1}
+    )

@@ -1,0 +1,184 @@
+"""A worker with a scripted model, on whichever broker a test asks for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from trustgraph_prompt.broker import Broker, Message
+from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.wire import PromptRequest
+from trustgraph_prompt.worker import Flow, Prompts, Worker
+from trustgraph_prompt.worker.flow import Input, Outputs
+
+Script = Callable[[Call], str | ScriptedAnswer | Iterable[Delta]]
+
+DEFINITION = {
+    "type": "object",
+    "properties": {"entity": {"type": "string"}, "definition": {"type": "string"}},
+    "required": ["entity", "definition"],
+}
+
+
+def entry(prompt: str, **settings: object) -> str:
+    """A config entry for a prompt."""
+    return json.dumps({"prompt": prompt, "dialect": "jinja", **settings})
+
+
+ENTRIES = {
+    "system": json.dumps("You are careful."),
+    "template.say": entry("Say {{ text }}"),
+    "template.define": entry(
+        "Define what is in: {{ text }}", **{"response-type": "jsonl", "object-schema": DEFINITION}
+    ),
+    "template.pick": entry(
+        "Pick from: {{ text }}",
+        **{"response-type": "json", "schema": {"type": "object", "required": ["choice"]}},
+    ),
+    "template.mix": entry(
+        "Extract from: {{ text }}",
+        **{
+            "response-type": "jsonl",
+            "object-schema": {
+                "oneOf": [
+                    {
+                        "type": "object",
+                        "properties": {"type": {"const": kind}, "name": {"type": "string"}},
+                        "required": ["type", "name"],
+                    }
+                    for kind in ("definition", "relationship")
+                ]
+            },
+        },
+    ),
+}
+
+
+class Heard:
+    """Everything that is published on one topic, as it comes."""
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self._news = asyncio.Condition()
+
+    async def follow(self, receive: Callable[[], Awaitable[Message | None]]) -> None:
+        while message := await receive():
+            async with self._news:
+                self.messages.append(message)
+                self._news.notify_all()
+
+    async def until(self, count: int, seconds: float = 60) -> list[Message]:
+        """The messages, once there are so many."""
+        async with asyncio.timeout(seconds), self._news:
+            await self._news.wait_for(lambda: len(self.messages) >= count)
+        return self.messages
+
+    async def under(self, id: str, seconds: float = 60) -> list[dict[str, Any]]:
+        """The responses to a request, up to the last of them."""
+
+        def ended() -> bool:
+            return any(
+                json.loads(message.data)["end_of_stream"]
+                for message in self.messages
+                if message.properties.get("id") == id
+            )
+
+        async with asyncio.timeout(seconds), self._news:
+            await self._news.wait_for(ended)
+        return [json.loads(m.data) for m in self.messages if m.properties.get("id") == id]
+
+
+@dataclass
+class House:
+    """A broker, the topics of one flow, and workers that serve it."""
+
+    broker: Broker
+    prefix: str
+    volatile_prefix: str
+    stack: AsyncExitStack
+    prompts: Prompts = field(default_factory=lambda: Prompts(ENTRIES, ["default"]))
+
+    def topic(self, name: str) -> str:
+        return f"{self.prefix}/{name}"
+
+    def flow(self, *, persistent: bool = True, **changes: object) -> Flow:
+        requests = self.topic("requests") if persistent else f"{self.volatile_prefix}/requests"
+        flow = Flow(
+            name="f",
+            input=Input(requests, "prompt--default--f--request"),
+            outputs=Outputs(
+                answers=self.topic("answers"),
+                response=self.topic("responses"),
+                objects={"": self.topic("objects")},
+            ),
+        )
+        return replace(flow, **changes)  # type: ignore[arg-type]
+
+    async def hear(self, topic: str) -> Heard:
+        """Follow a topic from its beginning."""
+        reader = await self.broker.reader(topic)
+        heard = Heard()
+        task = asyncio.create_task(heard.follow(reader.receive))
+
+        async def end() -> None:
+            await reader.close()
+            await task
+
+        self.stack.push_async_callback(end)
+        return heard
+
+    async def work(
+        self, flow: Flow, model: Script | Provider, *, config: bool = False, drain_timeout: float = 30.0
+    ) -> Working:
+        """A worker that serves the flow, from now to the end of the test or to its `stop`."""
+        provider = ScriptedProvider(model) if callable(model) else model
+        worker = Worker(
+            self.broker,
+            [flow],
+            self.prompts if not config else Prompts(),
+            lambda _: provider,
+            config_topic=self.topic("config") if config else None,
+            drain_timeout=drain_timeout,
+        )
+        working = Working(worker, asyncio.create_task(worker.run()))
+        self.stack.push_async_callback(working.stop)
+        await working.ready()
+        return working
+
+    async def send(
+        self, flow: Flow, prompt: str, *, id: str | None = None, streaming: bool = False, **terms: object
+    ) -> str:
+        """Ask; gives the id of the request."""
+        data = PromptRequest.asking(prompt, terms, streaming=streaming).encode()
+        id = id or uuid.uuid4().hex
+        await self.put(flow.input.topic, data, {"id": id})
+        return id
+
+    async def put(
+        self, topic: str, data: bytes, properties: Mapping[str, str] | None = None, key: str | None = None
+    ) -> None:
+        producer = await self.broker.producer(topic)
+        await producer.send(data, properties=properties, key=key)
+        await producer.close()
+
+
+@dataclass
+class Working:
+    """A worker at work."""
+
+    worker: Worker
+    task: asyncio.Task[None]
+
+    async def ready(self, seconds: float = 60) -> None:
+        async with asyncio.timeout(seconds):
+            while not self.worker.health.ready:
+                await asyncio.sleep(0.01)
+
+    async def stop(self) -> None:
+        self.worker.stop()
+        await self.task
