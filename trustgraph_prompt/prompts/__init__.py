@@ -1,1 +1,9 @@
+"""How a question is written: templates, prompt definitions, and the snapshot of a workspace's prompts."""
+
 from __future__ import annotations
+
+from trustgraph_prompt.prompts.definition import PromptDefinition, Question
+from trustgraph_prompt.prompts.prompt_set import PromptSet
+from trustgraph_prompt.prompts.template import Template
+
+__all__ = ["PromptDefinition", "PromptSet", "Question", "Template"]

@@ -1,0 +1,150 @@
+"""One prompt: how the question is written, what the answer must be, how the model is set."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal
+
+import orjson
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import ContractError, PromptError, TemplateError
+from trustgraph_prompt.llm.records import RuntimeConfig
+from trustgraph_prompt.prompts import entry as entries
+from trustgraph_prompt.prompts.template import Template
+
+SYSTEM = Template.compile("Be helpful.", where="system")
+"""The system message of a workspace that says none, as TrustGraph has it."""
+
+TRUSTGRAPH_KEYS = ("prompt", "response-type", "schema", "object-schema")
+"""What is read of an entry without a dialect, which is TrustGraph's; whatever else it holds is ignored."""
+
+TRUSTGRAPH_ALIASES = {
+    "extract-with-ontologies": ("ontology-extract",),
+    "ontology-extract": ("extract-with-ontologies",),
+}
+"""Two names of one prompt: the first in TrustGraph's code, the second in its documents."""
+
+_CONFIG_KEYS = {
+    "temperature": "temperature",
+    "max-tokens": "max_tokens",
+    "top-p": "top_p",
+    "seed": "seed",
+    "frequency-penalty": "frequency_penalty",
+    "presence-penalty": "presence_penalty",
+    "stop": "stop_sequences",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What goes to the model."""
+
+    system: str
+    prompt: str
+
+
+@dataclass(frozen=True, slots=True)
+class PromptDefinition:
+    """One prompt, compiled.
+
+    `terms` are values of terms that a request leaves out. `system` is the prompt's own if `own_system`, else
+    its workspace's. `version` is a hash (sha256, hex) over everything that decides the answer.
+    """
+
+    id: str
+    template: Template
+    contract: Contract
+    config: RuntimeConfig = RuntimeConfig()
+    attempts: int = 1
+    aliases: tuple[str, ...] = ()
+    system: Template = SYSTEM
+    own_system: bool = False
+    terms: Mapping[str, Any] = field(default_factory=dict)
+    description: str = ""
+    version: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "version", self._hash())
+
+    @classmethod
+    def from_entry(cls, id: str, entry: Mapping[str, Any], *, system: Template = SYSTEM) -> PromptDefinition:
+        """A prompt from its entry: decoded JSON, or YAML. `system` is the one of its workspace.
+
+        An entry that names its `dialect` is ours, and each of its keys is checked; one that does not is
+        TrustGraph's (template in ibis, four keys, others ignored). Raises `PromptError`, `TemplateError` or
+        `ContractError`, which say where, under which key, what was found and what was expected.
+        """
+        where = f"template.{id}"
+        if isinstance(entry, Mapping) and "dialect" not in entry:
+            entry = {key: entry[key] for key in TRUSTGRAPH_KEYS if key in entry}
+            aliases = TRUSTGRAPH_ALIASES.get(id, ())
+        else:
+            aliases = ()
+        entry = entries.check(entry, where)
+        dialect = entry.get("dialect", "ibis")
+        model = {_CONFIG_KEYS[key]: value for key, value in entry.get("model", {}).items()}
+        if "stop_sequences" in model:
+            model["stop_sequences"] = tuple(model["stop_sequences"])
+        own_system = entry.get("system")
+        return cls(
+            id=id,
+            template=_template(entry["prompt"], dialect, where, "/prompt"),
+            contract=_contract(id, entry, where),
+            config=RuntimeConfig(**model),
+            attempts=entry.get("attempts", 1),
+            aliases=tuple(entry.get("aliases", aliases)),
+            system=system if own_system is None else _template(own_system, dialect, where, "/system"),
+            own_system=own_system is not None,
+            terms=entry.get("terms", {}),
+            description=entry.get("description", ""),
+        )
+
+    def under(self, system: Template) -> PromptDefinition:
+        """The same prompt in a workspace with this system message."""
+        return self if self.own_system or self.system is system else replace(self, system=system)
+
+    def question(self, terms: Mapping[str, object]) -> Question:
+        """The question with `terms` filled in, over the prompt's own. Raises `RenderError`."""
+        merged = {**self.terms, **terms}
+        return Question(self.system.render(merged), self.template.render(merged))
+
+    def _hash(self) -> str:
+        decides = {
+            "prompt": [self.template.dialect, self.template.source],
+            "system": [self.system.dialect, self.system.source],
+            "contract": self.contract.fingerprint,
+            "config": asdict(self.config),
+            "attempts": self.attempts,
+            "terms": self.terms,
+        }
+        return hashlib.sha256(orjson.dumps(decides, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _template(source: str, dialect: Literal["jinja", "ibis"], where: str, path: str) -> Template:
+    try:
+        return Template.compile(source, dialect=dialect, where=where)
+    except TemplateError as error:
+        raise error.at(where, path) from error
+
+
+def _contract(id: str, entry: Mapping[str, Any], where: str) -> Contract:
+    format = entry.get("response-type", "text")
+    ours = "dialect" in entry
+    for key, formats in (("schema", ("json", "jsonl")), ("object-schema", ("jsonl",))):
+        if ours and entry.get(key) is not None and format not in formats:
+            raise PromptError(
+                f"`{key}` says nothing about an answer of type {format}",
+                where=where,
+                path="/response-type",
+                found=format,
+                expected=" or ".join(formats),
+            )
+    key = "object-schema" if format == "jsonl" and entry.get("object-schema") is not None else "schema"
+    schema = None if format == "text" else entry.get(key)
+    try:
+        return Contract.from_schema(schema, format=format, name=id)
+    except ContractError as error:
+        raise error.at(where, f"/{key}") from error

@@ -1,0 +1,148 @@
+"""The prompts of one workspace: an immutable snapshot of its configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import orjson
+
+from trustgraph_prompt.errors import ConfigError, PromptError, RequestError, TemplateError
+from trustgraph_prompt.prompts import entry as entry_format
+from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Question
+from trustgraph_prompt.prompts.template import Template
+
+MAX_PROMPTS = 1_000
+"""Prompts a workspace may have."""
+
+MAX_ENTRY = 512 * 1024
+"""Bytes an entry may have."""
+
+SYSTEM_KEY = "system"
+PREFIX = "template."
+
+
+class _Entry(NamedTuple):
+    """An entry as it was read: its text, what was last built of it, and why its present text was refused."""
+
+    text: bytes
+    built: Template | PromptDefinition | None
+    error: ConfigError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSet:
+    """What the entries of a workspace say, as of one moment.
+
+    `prompts` by id; `refused` has the error of each bad entry, by its key. The last good version of a refused
+    entry stays in use, where there was one.
+    """
+
+    prompts: Mapping[str, PromptDefinition]
+    refused: Mapping[str, ConfigError]
+    _entries: Mapping[str, _Entry]
+    _aliases: Mapping[str, str]
+
+    @classmethod
+    def build(cls, entries: Mapping[str, str | bytes], previous: PromptSet | None = None) -> PromptSet:
+        """The snapshot of all entries: `system` and `template.<id>`, each JSON text; other keys are ignored.
+
+        What is wrong with an entry costs that entry alone. What has not changed since `previous` is not built
+        again. An entry without text is a deleted one.
+        """
+        before = previous._entries if previous else {}
+        texts = {
+            key: text.encode() if isinstance(text, str) else text
+            for key, text in entries.items()
+            if text and (key == SYSTEM_KEY or key.startswith(PREFIX))
+        }
+        oldest_first = sorted(texts, key=lambda key: (key != SYSTEM_KEY, key not in before, key))
+        read = {key: _read(key, texts[key], before.get(key)) for key in oldest_first[: MAX_PROMPTS + 1]}
+        refused = {key: entry.error for key, entry in read.items() if entry.error is not None}
+        for key in oldest_first[MAX_PROMPTS + 1 :]:
+            refused[key] = PromptError(f"the workspace has more than {MAX_PROMPTS:,} prompts", where=key)
+
+        system = read[SYSTEM_KEY].built if SYSTEM_KEY in read else None
+        over = system if isinstance(system, Template) else SYSTEM
+        prompts: dict[str, PromptDefinition] = {}
+        for key, entry in read.items():
+            if isinstance(entry.built, PromptDefinition):
+                prompts[entry.built.id] = prompt = entry.built.under(over)
+                read[key] = entry._replace(built=prompt)
+        owners = _owners(prompts, previous._aliases if previous else {})
+        for id, definition in list(prompts.items()):
+            if taken := _taken(definition, owners):
+                refused[PREFIX + id] = PromptError(
+                    f"the alias `{taken}` is that of another prompt",
+                    where=PREFIX + id,
+                    path="/aliases",
+                    found=taken,
+                    expected=f"no alias of `{owners[taken]}`",
+                )
+                del prompts[id]
+                last = previous.prompts.get(id) if previous else None
+                if last is not None and not _taken(last, owners):
+                    prompts[id] = last.under(over)
+        aliases = {alias: id for id in prompts for alias in prompts[id].aliases if alias not in prompts}
+        return cls(prompts, refused, read, aliases)
+
+    def question(self, prompt_id: str, terms: Mapping[str, object]) -> tuple[PromptDefinition, Question]:
+        """The prompt of that id or alias, and its question with `terms` filled in.
+
+        Raises `RequestError` (type `unknown-prompt`), and `RenderError` when the terms do not do.
+        """
+        prompt = self.prompts.get(prompt_id) or self.prompts.get(self._aliases.get(prompt_id, ""))
+        if prompt is None:
+            refusal = self.refused.get(PREFIX + prompt_id)
+            because = f": its definition was refused: {refusal}" if refusal else ""
+            raise RequestError(f"there is no prompt `{prompt_id:.100}`{because}", type="unknown-prompt")
+        return prompt, prompt.question(terms)
+
+
+def _read(key: str, text: bytes, before: _Entry | None) -> _Entry:
+    if before is not None and before.text == text:
+        return before
+    try:
+        return _Entry(text, _build(key, text))
+    except ConfigError as error:
+        return _Entry(text, before.built if before else None, error)
+
+
+def _build(key: str, text: bytes) -> Template | PromptDefinition:
+    if len(text) > MAX_ENTRY:
+        raise PromptError(
+            "the entry is too long", where=key, found=len(text), expected=f"at most {MAX_ENTRY:,} bytes"
+        )
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise PromptError(f"the entry is no JSON: {error}", where=key) from error
+    if key == SYSTEM_KEY:
+        return _system(value)
+    return PromptDefinition.from_entry(key.removeprefix(PREFIX), value)
+
+
+def _system(value: object) -> Template:
+    if isinstance(value, str):
+        return Template.compile(value, dialect="ibis", where=SYSTEM_KEY)
+    entry = entry_format.check(value, SYSTEM_KEY, "system")
+    try:
+        return Template.compile(entry["prompt"], dialect=entry["dialect"], where=SYSTEM_KEY)
+    except TemplateError as error:
+        raise error.at(SYSTEM_KEY, "/prompt") from error
+
+
+def _owners(prompts: Mapping[str, PromptDefinition], before: Mapping[str, str]) -> dict[str, str]:
+    """Whose each alias is: whose it was, if it still claims it, else that of the first id that does."""
+    owners: dict[str, str] = {}
+    for id in sorted(prompts):
+        for alias in prompts[id].aliases:
+            if alias not in prompts and (alias not in owners or before.get(alias) == id):
+                owners[alias] = id
+    return owners
+
+
+def _taken(prompt: PromptDefinition, owners: Mapping[str, str]) -> str | None:
+    """An alias of the prompt that is another's already."""
+    return next((alias for alias in prompt.aliases if owners.get(alias, prompt.id) != prompt.id), None)

@@ -1,0 +1,115 @@
+"""Templates of prompts, in a sandbox: whoever may write one can neither own the worker nor stop it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from functools import cache
+from types import TracebackType
+from typing import Literal
+
+import jinja2
+from jinja2 import nodes
+
+from trustgraph_prompt.errors import RenderError, TemplateError
+from trustgraph_prompt.prompts.allowance import Allowance, check_terms
+from trustgraph_prompt.prompts.allowed import Metered, check
+from trustgraph_prompt.prompts.ibis import Ibis
+from trustgraph_prompt.prompts.jinja import Jinja
+from trustgraph_prompt.prompts.sandbox import Rendering, Sandbox
+
+Dialect = Literal["jinja", "ibis"]
+
+MAX_SOURCE = 128 * 1024
+"""Characters a template may have."""
+
+
+class Template:
+    """A compiled template. Rendering it changes nothing, and costs no more than its allowance."""
+
+    __slots__ = ("_template", "dialect", "source", "where")
+
+    def __init__(self, source: str, dialect: Dialect, where: str | None, template: jinja2.Template) -> None:
+        self.source = source
+        self.dialect = dialect
+        self.where = where
+        self._template = template
+
+    @classmethod
+    def compile(cls, source: str, *, dialect: Dialect = "jinja", where: str | None = None) -> Template:
+        """A template from its text. `where` names it in errors.
+
+        Raises `TemplateError` when it is no template, or contains what templates may not contain.
+        """
+        if len(source) > MAX_SOURCE:
+            raise TemplateError(
+                "the template is too long",
+                where=where,
+                found=len(source),
+                expected=f"at most {MAX_SOURCE:,} characters",
+            )
+        try:
+            return cls(source, dialect, where, _compile(source, _sandbox(dialect)))
+        except TemplateError as error:
+            raise (error.at(where) if where else error) from error.__cause__
+
+    def render(self, terms: Mapping[str, object]) -> str:
+        """The text with its terms filled in; what is undefined is left out.
+
+        `terms` are plain JSON. Raises `RenderError` when they are not, when the template cannot work with
+        them, or when rendering takes more than its allowance.
+        """
+        try:
+            return self._render(dict(terms))
+        except RenderError as error:
+            raise RenderError(f"{self.where or 'template'}{self._line(error)}: {error}") from error
+        except Exception as error:  # whatever jinja2 or a comparison raises is the template's fault
+            raise RenderError(f"{self.where or 'template'}{self._line(error)}: {error}") from error
+
+    def _render(self, terms: dict[str, object]) -> str:
+        check_terms(terms)
+        context = self._template.new_context(terms)
+        assert isinstance(context, Rendering)
+        context.allowance = Allowance()
+        pieces = []
+        for piece in self._template.root_render_func(context):
+            context.allowance.write(len(piece))
+            pieces.append(piece)
+        return "".join(pieces)
+
+    def _line(self, error: Exception) -> str:
+        trace: TracebackType | None = error.__traceback__
+        while trace is not None:
+            if trace.tb_frame.f_code is self._template.root_render_func.__code__:
+                return f" line {self._template.get_corresponding_lineno(trace.tb_lineno)}"
+            trace = trace.tb_next
+        return ""
+
+    def __repr__(self) -> str:
+        return f"<Template {self.where or ''} {self.dialect} {self.source[:40]!r}>"
+
+
+@cache
+def _sandbox(dialect: Dialect) -> Sandbox:
+    return Jinja() if dialect == "jinja" else Ibis()
+
+
+def _compile(source: str, sandbox: Sandbox) -> jinja2.Template:
+    try:
+        # Odd escapes in string literals make Python warn about the template's author, not about us.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = sandbox.tree(source)
+            check(tree, sandbox)
+            metered: nodes.Template = Metered().visit(tree)
+            metered.set_environment(sandbox)
+            code = sandbox.compile(metered)
+        return sandbox.template_class.from_code(sandbox, code, {})
+    except TemplateError:
+        raise
+    except jinja2.TemplateSyntaxError as error:
+        raise TemplateError(f"line {error.lineno}: {error.message}") from error
+    except (RecursionError, MemoryError, SyntaxError) as error:
+        raise TemplateError("the template is nested too deeply") from error
+    except (ValueError, OverflowError) as error:
+        raise TemplateError(f"the template cannot be read: {error}") from error
