@@ -1,1 +1,8 @@
+"""How an answer is got: the loop of attempts, feedback and continuation, within a budget."""
+
 from __future__ import annotations
+
+from trustgraph_prompt.ask.hearing import Listen, Piece
+from trustgraph_prompt.ask.loop import ask
+
+__all__ = ["Listen", "Piece", "ask"]

@@ -14,9 +14,7 @@ from pathlib import Path
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidRequest
 from trustgraph_prompt.llm.records import Call, Delta, FinishReason
-
-#: What an answer counts for where its usage is not written down: so many UTF-8 bytes a token.
-BYTES_PER_TOKEN = 4
+from trustgraph_prompt.llm.tokens import estimate_usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ class ScriptedProvider:
         cut = len(text) < len(answer.text)
         yield Delta(
             finish_reason="length" if cut and answer.finish_reason == "stop" else answer.finish_reason,
-            usage=answer.usage or _estimated(call, answer.thinking + text),
+            usage=answer.usage or estimate_usage(call, answer.thinking + text),
             model=answer.model,
         )
 
@@ -143,16 +141,6 @@ class ScriptedProvider:
             return int(labels["call"])
         self._arrived[question] = self._arrived.get(question, 0) + 1
         return self._arrived[question]
-
-
-def _estimated(call: Call, answer: str) -> Usage:
-    prompt = _tokens("".join(message.content for message in call.messages))
-    completion = _tokens(answer)
-    return Usage(prompt, completion, prompt + completion)
-
-
-def _tokens(text: str) -> int:
-    return -(-len(text.encode(errors="replace")) // BYTES_PER_TOKEN)
 
 
 def _excerpt(text: str, limit: int = 120) -> str:

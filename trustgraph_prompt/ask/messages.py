@@ -1,0 +1,50 @@
+"""What is said to the model: the question, what was wrong with its answer, where to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from trustgraph_prompt.llm import Message
+from trustgraph_prompt.prompts import Question
+from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.wire import encode
+
+#: How many objects of a cut answer are shown, so that the model finds its place again. All of them would
+#: make the tokens of a long answer grow with the square of its length.
+OBJECTS_SHOWN = 5
+
+_AGAIN = "That answer cannot be used: {problem}. Answer the question again, completely, with that put right."
+_EMPTY = "An earlier answer to this was empty. Give the answer itself."
+_REST = (
+    "Your answer was cut off after {count} objects; the last of them stand above. Go on with the object that "
+    "comes next: whole JSON objects of the same kind, one per line, none of those you gave already, and "
+    "nothing else. If there are no more, answer with []."
+)
+
+
+def opening(question: Question) -> list[Message]:
+    """The question itself."""
+    system = [Message("system", question.system)] if question.system.strip() else []
+    return [*system, Message("user", question.prompt)]
+
+
+def correction(question: Question, last: Outcome) -> list[Message]:
+    """The question, the answer that was no good, and why. Earlier ones than the last are not carried."""
+    *system, user = opening(question)
+    answer = last.calls[-1].text
+    if not answer.strip():
+        # an assistant has to have said something, and some servers want the roles to alternate
+        return [*system, Message("user", f"{user.content}\n\n{_EMPTY}")]
+    problem = last.explain().rstrip(".")
+    return [*system, user, Message("assistant", answer), Message("user", _AGAIN.format(problem=problem))]
+
+
+def continuation(question: Question, objects: Sequence[Any]) -> list[Message]:
+    """The question, the last objects of a cut answer, and the demand for the rest."""
+    shown = b"\n".join(encode(value) for value in objects[-OBJECTS_SHOWN:]).decode()
+    return [
+        *opening(question),
+        Message("assistant", shown),
+        Message("user", _REST.format(count=len(objects))),
+    ]
