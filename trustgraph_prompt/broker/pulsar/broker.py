@@ -1,0 +1,125 @@
+"""A Pulsar client as a `Broker`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import suppress
+from typing import Final, Literal, Protocol, TypeVar
+from weakref import WeakSet
+
+import pulsar
+from pulsar.asyncio import Client, PulsarException
+
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.caller import TopicCaller
+from trustgraph_prompt.broker.protocol import SubscriptionType
+from trustgraph_prompt.broker.pulsar.errors import translated
+from trustgraph_prompt.broker.pulsar.handles import (
+    PersistentConsumer,
+    PulsarProducer,
+    PulsarReader,
+    VolatileConsumer,
+)
+from trustgraph_prompt.broker.table import ReaderTable
+from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError, TopicInvalid
+
+_CONNECT_SECONDS: Final = 10.0
+#: Looked up to see whether somebody answers; it need not exist.
+_PROBE: Final = "persistent://public/default/trustgraph-prompt"
+
+
+class _Closeable(Protocol):
+    async def close(self) -> None: ...
+
+
+H = TypeVar("H", bound=_Closeable)
+
+
+class PulsarBroker:
+    """A connection to a Pulsar cluster."""
+
+    def __init__(self, client: Client, url: str) -> None:
+        self._client = client
+        self._url = url
+        self._handles: WeakSet[_Closeable] = WeakSet()
+        self._closed = False
+
+    @classmethod
+    async def connect(cls, url: str) -> PulsarBroker:
+        """Connect, and see that somebody answers. Raises `ConfigError` (the URL), `BrokerUnavailable`."""
+        try:
+            # The client's own log goes nowhere: on the console it would stand among our output, into Python's
+            # logging it can crash (apache/pulsar#16527), and whatever is an error reaches us as an exception.
+            client = Client(url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull))
+        except ValueError as error:
+            raise ConfigError(f"no Pulsar URL: {error}", found=url, expected="pulsar://HOST:PORT") from error
+        broker = cls(client, url)
+        try:
+            await broker._greet()
+        except BaseException:
+            await broker.close()
+            raise
+        return broker
+
+    async def consumer(
+        self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
+    ) -> PersistentConsumer | VolatileConsumer:
+        self._check_open()
+        topic = topics.resolve(topic)
+        name = topics.check_subscription(subscription)
+        if topics.is_persistent(topic):
+            return self._keep(await PersistentConsumer.open(self._client, topic, name, type))
+        return self._keep(await VolatileConsumer.open(self._client, topic, name, type, buffer))
+
+    async def producer(self, topic: str, *, batch: bool = False) -> PulsarProducer:
+        self._check_open()
+        return self._keep(await PulsarProducer.open(self._client, topics.resolve(topic), batch=batch))
+
+    async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> PulsarReader:
+        self._check_open()
+        topic = topics.resolve(topic)
+        if not topics.is_persistent(topic):
+            raise TopicInvalid(f"{topic} is not persistent: it can be consumed, not read")
+        return self._keep(await PulsarReader.open(self._client, topic, earliest=start == "earliest"))
+
+    async def table(self, topic: str) -> ReaderTable:
+        return self._keep(await ReaderTable.open(await self.reader(topic)))
+
+    async def caller(self, request: str, response: str) -> TopicCaller:
+        return self._keep(await TopicCaller.open(self, request, response))
+
+    async def close(self) -> None:
+        """Before the loop ends: the client's threads report to it until they are told to stop."""
+        if self._closed:
+            return
+        self._closed = True
+        for handle in list(self._handles):
+            await handle.close()
+        with suppress(PulsarException):
+            await self._client.close()
+
+    async def __aenter__(self) -> PulsarBroker:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def _greet(self) -> None:
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                await self._client.get_topic_partitions(_PROBE)
+        except TimeoutError:
+            raise BrokerUnavailable(f"{self._url}: no answer in {_CONNECT_SECONDS:g} s") from None
+        except PulsarException as error:
+            refusal = translated(error.error(), self._url, str(error))
+            if not isinstance(refusal, TopicInvalid):
+                raise refusal from error
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BrokerClosed(f"the connection to {self._url} has been closed")
+
+    def _keep(self, handle: H) -> H:
+        self._handles.add(handle)
+        return handle

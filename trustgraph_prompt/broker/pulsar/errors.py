@@ -1,0 +1,60 @@
+"""Every error of Pulsar's client as one of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import pulsar
+from pulsar.asyncio import PulsarException
+
+from trustgraph_prompt.errors import (
+    BrokerClosed,
+    BrokerError,
+    BrokerUnavailable,
+    MessageTooLarge,
+    SubscriptionBusy,
+    TopicInvalid,
+)
+
+#: What waiting or trying elsewhere does not help against; whatever is not listed may pass by itself.
+_LASTING: Final[dict[str, type[BrokerError]]] = {
+    "InvalidTopicName": TopicInvalid,
+    "TopicNotFound": TopicInvalid,
+    "TopicTerminated": TopicInvalid,
+    "ConsumerBusy": SubscriptionBusy,
+    "ConsumerAssignError": SubscriptionBusy,
+    "MessageTooBig": MessageTooLarge,
+    "AlreadyClosed": BrokerClosed,
+    "ConsumerNotInitialized": BrokerClosed,
+    "ProducerNotInitialized": BrokerClosed,
+    "AuthenticationError": BrokerError,
+    "AuthorizationError": BrokerError,
+    "ChecksumError": BrokerError,
+    "CryptoError": BrokerError,
+    "ErrorGettingAuthenticationData": BrokerError,
+    "IncompatibleSchema": BrokerError,
+    "InvalidConfiguration": BrokerError,
+    "InvalidMessage": BrokerError,
+    "InvalidUrl": BrokerError,
+    "NotAllowedError": BrokerError,
+    "OperationNotSupported": BrokerError,
+    "SubscriptionNotFound": BrokerError,
+    "UnsupportedVersionError": BrokerError,
+}
+
+
+def translated(result: pulsar.Result, where: str, detail: str = "") -> BrokerError:
+    """Pulsar's result code as an error of ours, at a topic or URL."""
+    kind = _LASTING.get(result.name, BrokerUnavailable)
+    return kind(f"{where}: {detail or result.name}")
+
+
+@contextmanager
+def translating(where: str) -> Iterator[None]:
+    """Whatever the client raises inside leaves as an error of ours."""
+    try:
+        yield
+    except PulsarException as error:
+        raise translated(error.error(), where, str(error)) from error
