@@ -1,0 +1,120 @@
+"""The chat completions wire: what a call is as a request body, what a chunk or a body is as a delta."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderInvalidResponse
+from trustgraph_prompt.llm import openai_errors
+from trustgraph_prompt.llm.records import Call, Delta, FinishReason
+
+_CONFIG = {
+    "temperature": "temperature",
+    "max_tokens": "max_tokens",
+    "top_p": "top_p",
+    "seed": "seed",
+    "frequency_penalty": "frequency_penalty",
+    "presence_penalty": "presence_penalty",
+    "stop_sequences": "stop",
+}
+_FINISH_REASONS: Mapping[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+}
+
+
+def request(call: Call, model: str) -> bytes:
+    """The body of a request. Raises `ProviderInvalidRequest` for what does not go onto this wire."""
+    if call.tools or any(message.role == "tool" or message.tool_calls for message in call.messages):
+        raise ProviderInvalidRequest("tools do not go onto this wire")
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": [{"role": message.role, "content": message.content} for message in call.messages],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    for name, key in _CONFIG.items():
+        if (value := getattr(call.config, name)) is not None:
+            body[key] = value
+    for key, value in call.config.extras.items():
+        if body.setdefault(key, value) != value:
+            raise ProviderInvalidRequest(f"extras say another {key!r} than the call itself")
+    try:
+        return orjson.dumps(body)
+    except TypeError as error:
+        raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
+
+
+def delta(event: bytes) -> Delta:
+    """What one event of a stream says. Raises the error that it holds, or `ProviderInvalidResponse`."""
+    return _delta(_object(event), "delta")
+
+
+def completion(body: bytes) -> Delta:
+    """What the body of a server that does not stream says, the same way."""
+    answer = _object(body)
+    if not answer.get("choices") and not answer.get("error"):
+        raise ProviderInvalidResponse(f"no choices in {_excerpt(body)}")
+    return _delta(answer, "message")
+
+
+def _delta(envelope: Mapping[str, Any], part: str) -> Delta:
+    if error := envelope.get("error"):
+        raise openai_errors.from_event(error)
+    choices = _typed(envelope, "choices", list) or [{}]
+    if not isinstance(choices[0], dict):
+        raise ProviderInvalidResponse(f"a choice is {_excerpt(choices[0])}, not an object")
+    said = _typed(choices[0], part, dict) or {}
+    refusal = _typed(said, "refusal", str) or ""
+    return Delta(
+        text=(_typed(said, "content", str) or "") + refusal,
+        thinking=_typed(said, "reasoning_content", str) or _typed(said, "reasoning", str) or "",
+        finish_reason="content_filter" if refusal else _finish_reason(choices[0].get("finish_reason")),
+        usage=_usage(envelope.get("usage")),
+        model=_typed(envelope, "model", str),
+    )
+
+
+def _finish_reason(value: Any) -> FinishReason | None:
+    if value is None:
+        return None
+    return _FINISH_REASONS.get(value, "error") if isinstance(value, str) else "error"
+
+
+def _usage(value: Any) -> Usage | None:
+    if not isinstance(value, dict):
+        return None
+    return Usage(*(_count(value.get(f"{kind}_tokens")) for kind in ("prompt", "completion", "total")))
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise ProviderInvalidResponse(f"not JSON: {_excerpt(data)}") from error
+    if not isinstance(value, dict):
+        raise ProviderInvalidResponse(f"no JSON object: {_excerpt(data)}")
+    return value
+
+
+def _typed(value: Mapping[str, Any], key: str, kind: type) -> Any:
+    found = value.get(key)
+    if found is not None and not isinstance(found, kind):
+        raise ProviderInvalidResponse(f"{key!r} is {_excerpt(found)}, expected {kind.__name__}")
+    return found
+
+
+def _excerpt(value: object, limit: int = 200) -> str:
+    text = value[: limit * 4].decode(errors="replace") if isinstance(value, bytes) else repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,58 @@
+"""Server-sent events out of bytes, as far as models use them (WHATWG HTML, "Interpreting an event stream")."""
+
+from __future__ import annotations
+
+#: Bytes of one event at most, however many lines or chunks it comes in.
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+
+
+class EventTooLarge(ValueError):
+    """The server never ends an event."""
+
+
+class EventStream:
+    """Takes chunks of any size and gives the data of each event they complete; only `data` is looked at.
+
+    Linear in the bytes it takes, also when they come one at a time.
+    """
+
+    def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._max = max_event_bytes
+        self._line = bytearray()  # begun, its end not seen yet
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The events that end in this chunk. Raises `EventTooLarge`."""
+        if b"\n" not in chunk and b"\r" not in chunk and not self._line.endswith(b"\r"):
+            self._line += chunk
+            self._check(len(self._line))
+            return []
+        lines = (bytes(self._line) + chunk).splitlines(keepends=True)
+        # a line that ends in \r may yet turn out to end in \r\n
+        rest = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+        self._line = bytearray(rest)
+        self._check(len(rest))
+        return [event for line in lines if (event := self._take(line.rstrip(b"\r\n"))) is not None]
+
+    def close(self) -> list[bytes]:
+        """What the stream held when it ended: servers forget the last empty line."""
+        line, self._line = bytes(self._line), bytearray()
+        events = [self._take(line.rstrip(b"\r\n")), self._take(b"")]
+        return [event for event in events if event is not None]
+
+    def _take(self, line: bytes) -> bytes | None:
+        if not line:
+            event = b"\n".join(self._data) if self._data else None
+            self._data, self._size = [], 0
+            return event
+        name, _, value = line.partition(b":")
+        if name == b"data":
+            self._data.append(value.removeprefix(b" "))
+            self._size += len(value)
+            self._check(self._size)
+        return None
+
+    def _check(self, size: int) -> None:
+        if size > self._max:
+            raise EventTooLarge(f"an event of more than {self._max:,} bytes")
