@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes, as far as models use them (WHATWG HTML, "Interpreting an event stream")."""
+"""Server-sent events out of bytes (WHATWG HTML, "Interpreting an event stream"); models use only `data`."""
 
 from __future__ import annotations
 
