@@ -1,0 +1,48 @@
+"""`ask`: put one prompt to a model."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trustgraph_prompt.cli import options, output
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.llm import Provider
+    from trustgraph_prompt.prompts import PromptDefinition
+    from trustgraph_prompt.reader import Outcome
+
+EXAMPLE = (
+    "Example:  trustgraph-prompt ask extract-definitions --term text=@notes.txt "
+    "--base-url http://localhost:11434/v1 --model qwen3"
+)
+
+
+def command(
+    prompt: Annotated[str, typer.Argument(metavar="ID", help="The prompt to ask.")],
+    term: options.TermOption = None,
+    script: options.ProviderOption = None,
+    base_url: options.BaseUrlOption = None,
+    model: options.ModelOption = None,
+    templates: options.TemplatesOption = None,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Ask one prompt and print its value: a text, a JSON value, or one object a line.
+
+    With --json it is the whole outcome: value, refused objects with reasons, calls, tokens.
+    """
+    definition = options.prompt(options.prompts(templates), prompt)
+    provider = options.provider(script, base_url, model)
+    outcome = asyncio.run(_ask(definition, options.terms(term), provider))
+    output.print_outcome(outcome, as_json=as_json)
+
+
+async def _ask(prompt: PromptDefinition, terms: dict[str, object], provider: Provider) -> Outcome:
+    from trustgraph_prompt.ask import ask
+
+    try:
+        return await ask(prompt, prompt.question(terms), provider)
+    finally:
+        await provider.close()

@@ -1,0 +1,170 @@
+"""`config`: the prompts on the config topic, changed while workers run."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from trustgraph_prompt.cli import options, output
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.broker import Broker
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    help="The prompts on the config topic, which workers follow while they run.", no_args_is_help=True
+)
+
+WorkspaceOption = Annotated[
+    str, typer.Option("--workspace", "-w", metavar="NAME", help="Whose prompts.", show_default=True)
+]
+TopicOption = Annotated[
+    str,
+    typer.Option(
+        "--topic", metavar="TOPIC", help="The config topic.", envvar="TRUSTGRAPH_PROMPT_CONFIG_TOPIC"
+    ),
+]
+DEFAULT_TOPIC = "persistent://tg/config/prompt"
+
+
+@app.command(epilog="Example:  trustgraph-prompt config push templates/ --broker embedded:broker.db")
+def push(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of prompt files, or one of them.")],
+    workspace: WorkspaceOption = "default",
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    topic: TopicOption = DEFAULT_TOPIC,
+) -> None:
+    """Publish prompts; workers swap all of them in as one.
+
+    What does not compile is refused here, and nothing is published.
+    """
+    from trustgraph_prompt.prompts import PromptSet, files
+    from trustgraph_prompt.worker import config
+
+    entries = files.load(path)
+    for refusal in PromptSet.build(entries).refused.values():
+        raise refusal
+    _with(broker, lambda connected: config.push(connected, workspace, entries, topic=topic))
+    typer.echo(f"pushed {len(entries)} entries to workspace {workspace}: {', '.join(sorted(entries))}")
+
+
+@app.command("list", epilog="Example:  trustgraph-prompt config list --workspace default --json")
+def list_(
+    workspace: Annotated[
+        str | None, typer.Option("--workspace", "-w", metavar="NAME", help="Of one workspace only.")
+    ] = None,
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    topic: TopicOption = DEFAULT_TOPIC,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Print the keys of what stands on the topic; with --json, the entries too."""
+    from trustgraph_prompt.worker import config
+
+    entries = _with(broker, lambda connected: config.entries(connected, workspace, topic=topic))
+    if as_json:
+        output.print_json({key: _value(data) for key, data in sorted(entries.items())})
+    else:
+        for key in sorted(entries):
+            typer.echo(key)
+
+
+@app.command(epilog="Example:  trustgraph-prompt config get template.extract-definitions")
+def get(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="system, or template.<id>.")],
+    workspace: WorkspaceOption = "default",
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    topic: TopicOption = DEFAULT_TOPIC,
+) -> None:
+    """Print one entry, as JSON. Exits with 1 where there is none."""
+    from trustgraph_prompt.worker import config
+
+    entries = _with(broker, lambda connected: config.entries(connected, workspace, topic=topic))
+    data = entries.get(f"{workspace}/{key}")
+    if data is None:
+        output.note(f"error: workspace {workspace} has no entry {key}")
+        raise typer.Exit(1)
+    output.print_json(_value(data))
+
+
+@app.command(epilog="Example:  trustgraph-prompt config delete template.extract-topics")
+def delete(
+    keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="system, or template.<id>.")],
+    workspace: WorkspaceOption = "default",
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    topic: TopicOption = DEFAULT_TOPIC,
+) -> None:
+    """Delete entries; where a worker has a file for one, that serves again."""
+    from trustgraph_prompt.worker import config
+
+    async def delete_known(connected: Broker) -> list[str]:
+        entries = await config.entries(connected, workspace, topic=topic)
+        unknown = [key for key in keys if f"{workspace}/{key}" not in entries]
+        if not unknown:
+            await config.push(connected, workspace, dict.fromkeys(keys, ""), topic=topic)
+        return unknown
+
+    unknown = _with(broker, delete_known)
+    if unknown:
+        output.note(f"error: workspace {workspace} has no entry {', '.join(unknown)}; nothing was deleted")
+        raise typer.Exit(1)
+    typer.echo(f"deleted from workspace {workspace}: {', '.join(keys)}")
+
+
+@app.command(epilog="Example:  trustgraph-prompt config watch --broker embedded:broker.db")
+def watch(
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    topic: TopicOption = DEFAULT_TOPIC,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Print each change of the topic, and what workers refuse, as it comes, until Ctrl-C."""
+
+    async def follow(connected: Broker) -> None:
+        await asyncio.gather(
+            _print_changes(connected, topic, as_json=as_json),
+            _print_changes(connected, f"{topic}-report", as_json=as_json),
+        )
+
+    try:
+        _with(broker, follow)
+    except KeyboardInterrupt:
+        raise typer.Exit from None
+
+
+async def _print_changes(broker: Broker, topic: str, *, as_json: bool) -> None:
+    table = await broker.table(topic)
+    async for message in table.changes():
+        if as_json:
+            entry = _value(message.data) if message.data else None
+            line = {"topic": topic, "key": message.key, "value": entry}
+            typer.echo(output.json_text(line))
+        elif topic.endswith("-report"):
+            typer.echo(f"{'refused' if message.data else 'mended'} {message.key} {message.data.decode()}")
+        else:
+            typer.echo(f"{'changed' if message.data else 'deleted'} {message.key}")
+        sys.stdout.flush()
+
+
+def _with(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:
+    from trustgraph_prompt.broker import connect
+
+    async def act() -> T:
+        async with await connect(url) as broker:
+            return await action(broker)
+
+    return asyncio.run(act())
+
+
+def _value(data: bytes) -> object:
+    """An entry as JSON; as text where somebody put something else on the topic."""
+    import json
+
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode(errors="replace")

@@ -1,0 +1,141 @@
+"""`extract`: documents in, objects out."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import signal
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from trustgraph_prompt.llm import Provider
+    from trustgraph_prompt.worker.extract import Extraction
+
+DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
+
+EXAMPLE = (
+    "Example:  trustgraph-prompt extract report.txt --base-url http://localhost:11434/v1 --model qwen3 "
+    "-o report.jsonl"
+)
+
+
+def command(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Text files in UTF-8.")],
+    prompt: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ID",
+            help=f"A prompt to ask about each chunk; {' and '.join(DEFAULT_PROMPTS)} unless given. "
+            "May be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option("--output", "-o", metavar="OUT.jsonl", help="Where the objects go.")
+    ] = Path("extracted.jsonl"),
+    script: options.ProviderOption = None,
+    base_url: options.BaseUrlOption = None,
+    model: options.ModelOption = None,
+    templates: options.TemplatesOption = None,
+    term: options.TermOption = None,
+    chunk_size: Annotated[int, typer.Option(min=100, help="Characters of a chunk at most.")] = 2000,
+    concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Questions at once.")] = 8,
+    bare: Annotated[
+        bool, typer.Option("--bare", help="Write the objects alone, without where they are from.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, for programs.")] = False,
+) -> None:
+    """Ask prompts about every chunk of some text files, and write each valid object as a line of OUT.jsonl.
+
+    A line says where its object is from: {"prompt", "file", "chunk", "object"}. What was answered is kept in
+    OUT.jsonl.state: after an interruption, run the same command again, and only the rest is asked.
+    """
+    from trustgraph_prompt.cli.progress import Progress
+    from trustgraph_prompt.cli.tally import Tally
+    from trustgraph_prompt.worker import extract, gather
+
+    prompts = options.prompts(templates)
+    asked = {id: options.prompt(prompts, id) for id in prompt or DEFAULT_PROMPTS}
+    terms = options.terms(term)
+    provider = options.provider(script, base_url, model)
+    jobs = extract.jobs(
+        files, list(asked.values()), model=_identity(script, model), terms=terms, chunk_size=chunk_size
+    )
+    tally = Tally(jobs)
+    with _opened(out) as file, Progress(tally) as progress:
+        lines = gather.Lines(file, bare=bare)
+
+        def listen(result: gather.Result) -> None:
+            lines.add(result)
+            tally.add(result)
+            progress.update()
+
+        extraction = extract.Extraction(
+            jobs,
+            prompts,
+            provider,
+            state=out.with_name(f"{out.name}.state"),
+            terms=terms,
+            concurrency=concurrency,
+            listen=listen,
+        )
+        interrupted = asyncio.run(_run(extraction, provider))
+        lines.finish()
+    if as_json:
+        output.print_json({"output": str(out), **tally.as_json()})
+    else:
+        typer.echo(f"{tally.summary()}\n-> {out}")
+    if interrupted:
+        output.note("interrupted; run the same command again for the rest")
+        raise typer.Exit(130)
+    if tally.failures:
+        output.note("run the same command again to ask once more what failed")
+        raise typer.Exit(1)
+
+
+async def _run(extraction: Extraction, provider: Provider) -> bool:
+    """Run to the end, or until a signal; returns whether there was one."""
+    interrupted = False
+
+    def stop() -> None:
+        nonlocal interrupted
+        if not interrupted:
+            output.note("stopping: what is under way is finished; interrupt again to leave it")
+        interrupted = True
+        extraction.stop()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    try:
+        await extraction.run()
+    finally:
+        await provider.close()
+    return interrupted
+
+
+def _identity(script: str | None, model: str | None) -> str:
+    """Who answers, as far as an answer of an earlier run still counts: another recording is somebody else."""
+    if script is None:
+        return model or ""
+    return f"scripted:{hashlib.sha256(options.recording(script).read_bytes()).hexdigest()}"
+
+
+@contextmanager
+def _opened(out: Path) -> Iterator[BinaryIO]:
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        file = out.open("wb")
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", where=str(out)) from error
+    with file:
+        yield file

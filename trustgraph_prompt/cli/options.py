@@ -1,0 +1,166 @@
+"""Options that several commands share. What is heavy is imported only when it is used."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trustgraph_prompt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.llm import Provider
+    from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+
+ProviderOption = Annotated[
+    str | None,
+    typer.Option(
+        "--provider",
+        metavar="scripted:PATH",
+        help="Answer from a recording instead of a model.",
+        rich_help_panel="Who answers",
+    ),
+]
+BaseUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url",
+        metavar="URL",
+        envvar="TRUSTGRAPH_PROMPT_BASE_URL",
+        help="An OpenAI-compatible server, such as http://localhost:11434/v1. "
+        "Its key comes from OPENAI_API_KEY, or the file that OPENAI_API_KEY_FILE names.",
+        rich_help_panel="Who answers",
+    ),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME",
+        envvar="TRUSTGRAPH_PROMPT_MODEL",
+        help="The model to ask.",
+        rich_help_panel="Who answers",
+    ),
+]
+TemplatesOption = Annotated[
+    Path | None,
+    typer.Option("--templates", metavar="PATH", help="Prompt files to use instead of the bundled ones."),
+]
+TermOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--term",
+        "-t",
+        metavar="NAME=VALUE",
+        help="A term of the template: a text; NAME=@FILE for the text of a file; NAME:=JSON or "
+        "NAME:=@FILE for a JSON value. May be given several times.",
+    ),
+]
+BrokerOption = Annotated[
+    str,
+    typer.Option(
+        "--broker",
+        metavar="URL",
+        envvar="TRUSTGRAPH_PROMPT_BROKER",
+        help="pulsar://HOST:PORT, or embedded:PATH for a broker in a file.",
+    ),
+]
+DEFAULT_BROKER = "pulsar://localhost:6650"
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def provider(script: str | None, base_url: str | None, model: str | None) -> Provider:
+    """The provider that the options name. Raises `ConfigError`."""
+    if script is not None:
+        return _scripted(script)
+    if base_url is None or model is None:
+        raise ConfigError(
+            "who answers? say --base-url URL and --model NAME, or --provider scripted:PATH "
+            "(or set TRUSTGRAPH_PROMPT_BASE_URL and TRUSTGRAPH_PROMPT_MODEL)"
+        )
+    from trustgraph_prompt.llm import OpenAIProvider
+
+    return OpenAIProvider(base_url, model, api_key=_api_key())
+
+
+def recording(script: str) -> Path:
+    """The path in `scripted:PATH`. Raises `ConfigError`."""
+    kind, _, path = script.partition(":")
+    if kind != "scripted" or not path:
+        raise ConfigError("unknown provider", where="--provider", found=script, expected="scripted:PATH")
+    return Path(path)
+
+
+def prompts(templates: Path | None) -> PromptSet:
+    """The prompts of a folder or file, of the bundled one by default. Raises `ConfigError`."""
+    from trustgraph_prompt import bundled
+    from trustgraph_prompt.prompts import PromptSet, files
+
+    return PromptSet.build(files.load(templates or bundled.templates()))
+
+
+def prompt(prompts: PromptSet, id: str) -> PromptDefinition:
+    """The prompt of that id or alias. Raises `ConfigError` where there is none, or where it is refused."""
+    if refusal := prompts.refused.get(f"template.{id}"):
+        raise refusal
+    for prompt in prompts.prompts.values():
+        if id == prompt.id or id in prompt.aliases:
+            return prompt
+    known = ", ".join(sorted(prompts.prompts)) or "none"
+    raise ConfigError("there is no such prompt", where=id, found=id, expected=f"one of {known}")
+
+
+def terms(given: list[str] | None) -> dict[str, object]:
+    """The terms that `--term` gave. Raises `ConfigError`."""
+    return dict(_term(term) for term in given or ())
+
+
+def _term(term: str) -> tuple[str, object]:
+    name, equals, value = term.partition("=")
+    is_json = name.endswith(":")
+    name = name.removesuffix(":")
+    if not equals or not name:
+        raise ConfigError("no term", where="--term", found=term, expected="NAME=VALUE or NAME:=JSON")
+    where = f"--term {name}"
+    if value.startswith("@"):
+        where = value[1:]
+        value = read_text(Path(where))
+    return name, _json(value, where) if is_json else value
+
+
+def read_text(path: Path) -> str:
+    """The text of a UTF-8 file. Raises `ConfigError`."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"is no UTF-8 at byte {error.start}", where=str(path)) from error
+
+
+def read_json(path: Path) -> Any:
+    """The JSON value in a file. Raises `ConfigError`."""
+    return _json(read_text(path), str(path))
+
+
+def _json(text: str, where: str) -> Any:
+    import orjson
+
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"is not JSON: {error}", where=where) from error
+
+
+def _scripted(script: str) -> Provider:
+    from trustgraph_prompt.llm import ScriptedProvider
+
+    return ScriptedProvider.load(recording(script))
+
+
+def _api_key() -> str | None:
+    if path := os.environ.get("OPENAI_API_KEY_FILE"):
+        return read_text(Path(path)).strip()
+    return os.environ.get("OPENAI_API_KEY")

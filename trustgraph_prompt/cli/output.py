@@ -1,0 +1,88 @@
+"""What commands print: results on standard output, everything about them on standard error."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.errors import Issue
+    from trustgraph_prompt.reader import Outcome
+
+
+def print_json(value: object, *, pretty: bool = True) -> None:
+    """A JSON value on standard output."""
+    typer.echo(json_text(value, pretty=pretty))
+
+
+def json_text(value: object, *, pretty: bool = False) -> str:
+    """JSON that a person may read, every integer as it is."""
+    import json
+
+    return json.dumps(value, ensure_ascii=False, indent=2 if pretty else None, default=str)
+
+
+def note(text: str) -> None:
+    """A line about the result."""
+    typer.echo(text, err=True)
+
+
+def print_outcome(outcome: Outcome, *, as_json: bool) -> None:
+    """The value of an outcome, and what there is to say about it. Exits with 1 where there is no value."""
+    if as_json:
+        print_json(outcome_as_json(outcome))
+    else:
+        _print_value(outcome)
+        _explain(outcome)
+    if not outcome.ok:
+        raise typer.Exit(1)
+
+
+def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
+    """An outcome for programs, by the names of its fields."""
+    return {
+        "value": outcome.value,
+        "reason": outcome.reason.value,
+        "stage": outcome.stage.name.lower(),
+        "truncated": outcome.truncated,
+        "issues": [_issue(issue) for issue in outcome.issues],
+        "rejected": [
+            {"index": r.index, "raw": r.raw, "issues": [_issue(issue) for issue in r.issues]}
+            for r in outcome.rejected
+        ],
+        "retracted": list(outcome.retracted),
+        "calls": [asdict(call) for call in outcome.calls],
+        "usage": asdict(outcome.usage),
+        "cause": None if outcome.cause is None else str(outcome.cause),
+    }
+
+
+def _issue(issue: Issue) -> dict[str, str]:
+    return {"reason": issue.reason.value, "path": issue.path, "message": issue.message}
+
+
+def _print_value(outcome: Outcome) -> None:
+    match outcome.contract.format, outcome.value:
+        case "jsonl", list() as objects:
+            for value in objects:
+                print_json(value, pretty=False)
+        case _ if not outcome.ok:
+            pass
+        case "text", text:
+            typer.echo(text)
+        case _, value:
+            print_json(value)
+
+
+def _explain(outcome: Outcome) -> None:
+    for rejected in outcome.rejected:
+        for issue in rejected.issues:
+            note(f"refused object {rejected.index}: {issue}")
+    if outcome.truncated:
+        note("cut off: the answer ends before the model had finished")
+    if outcome.cause is not None:
+        note(f"error: {outcome.cause}")
+    elif not outcome.ok:
+        note(f"error: {outcome.reason.value}: {outcome.explain()}")

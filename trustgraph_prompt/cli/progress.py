@@ -1,0 +1,80 @@
+"""Progress on standard error: a bar where a person waits, else a plain line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from trustgraph_prompt.cli import output
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.cli.tally import Tally
+
+SECONDS_BETWEEN_LINES = 2.0
+
+
+class Progress:
+    """Shows how a tally grows, for the time of a `with` block."""
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._display = _Bar(tally) if sys.stderr.isatty() else _Lines(tally)
+
+    def __enter__(self) -> Self:
+        self._display.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._display.stop()
+
+    def update(self) -> None:
+        """The tally has grown."""
+        self._display.update()
+
+
+class _Bar:
+    def __init__(self, tally: Tally) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
+        self._tally = tally
+        self._progress = RichProgress(
+            BarColumn(bar_width=30),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._progress.add_task("", total=len(tally.jobs))
+
+    def start(self) -> None:
+        self._progress.start()
+        self.update()
+
+    def update(self) -> None:
+        self._progress.update(self._task, completed=self._tally.done, description=self._tally.line())
+
+    def stop(self) -> None:
+        self._progress.stop()
+
+
+class _Lines:
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+        self._last = time.monotonic()
+
+    def start(self) -> None:
+        output.note(f"asking about {self._tally.chunks:,} chunks, {len(self._tally.jobs):,} answers in all")
+
+    def update(self) -> None:
+        if time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:
+            self._last = time.monotonic()
+            output.note(self._tally.line())
+
+    def stop(self) -> None:
+        output.note(self._tally.line())

@@ -1,0 +1,97 @@
+"""`run`: the worker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from trustgraph_prompt.cli import options
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.llm import Provider
+    from trustgraph_prompt.worker import Flow, Prompts
+
+EXAMPLE = (
+    "Example:  trustgraph-prompt run --broker pulsar://localhost:6650 --http 0.0.0.0:8000 "
+    "--base-url http://localhost:11434/v1 --model qwen3"
+)
+
+
+def command(
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    flows: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="A flow file, or a folder of them; the bundled ones unless given."),
+    ] = None,
+    templates: options.TemplatesOption = None,
+    id: Annotated[str, typer.Option(help="The id of this processor; its subscriptions carry it.")] = "prompt",
+    concurrency: Annotated[
+        int | None, typer.Option(min=1, help="Calls to models at once, over all flows.")
+    ] = None,
+    http: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics.")
+    ] = None,
+    script: options.ProviderOption = None,
+    base_url: options.BaseUrlOption = None,
+    model: options.ModelOption = None,
+) -> None:
+    """Serve prompt requests from the topics of some flows until SIGTERM.
+
+    The first SIGTERM or Ctrl-C finishes what is under way, a second one quits at once. Prompts come from the
+    config topic (see `config push`), and where that says nothing, from files.
+    """
+    from trustgraph_prompt import bundled
+    from trustgraph_prompt.prompts import files
+    from trustgraph_prompt.worker import Prompts, flow, logs
+
+    served = flow.load(flows or bundled.flows(), processor=id)
+    prompts = Prompts(files.load(templates or bundled.templates()), {flow.workspace for flow in served})
+    for refusal in (error for snapshot in prompts.values() for error in snapshot.refused.values()):
+        raise refusal
+    default = None
+    if any(flow.provider is None for flow in served):
+        default = options.provider(script, base_url, model)
+    logs.configure()
+    asyncio.run(_run(broker, served, prompts, _providers(served, default, concurrency), http))
+
+
+async def _run(
+    url: str, flows: list[Flow], prompts: Prompts, providers: dict[str, Provider], http: str | None
+) -> None:
+    from trustgraph_prompt.broker import connect
+    from trustgraph_prompt.worker import Worker
+    from trustgraph_prompt.worker.process import run_until_signalled
+
+    async with AsyncExitStack() as closing:
+        for provider in providers.values():
+            closing.push_async_callback(provider.close)
+        broker = await closing.enter_async_context(await connect(url))
+        worker = Worker(broker, flows, prompts, lambda flow: providers[flow.name])
+        if http is not None:
+            from trustgraph_prompt.worker.http import serve
+
+            await closing.enter_async_context(serve(http, worker.health, worker.metrics))
+        await run_until_signalled(worker)
+
+
+def _providers(flows: list[Flow], default: Provider | None, concurrency: int | None) -> dict[str, Provider]:
+    """Who answers for each flow, by its name; `concurrency` bounds the calls of all of them together."""
+    from trustgraph_prompt.llm import Limiter, OpenAIProvider
+
+    providers: dict[str, Provider] = {}
+    for flow in flows:
+        if flow.provider is None:
+            assert default is not None
+            providers[flow.name] = default
+        else:
+            key = os.environ.get(flow.provider.key_env)
+            providers[flow.name] = OpenAIProvider(flow.provider.base_url, flow.provider.model, api_key=key)
+    if concurrency is None:
+        return providers
+    slots = asyncio.Semaphore(concurrency)
+    return {name: Limiter(provider, slots) for name, provider in providers.items()}

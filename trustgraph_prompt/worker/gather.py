@@ -1,0 +1,149 @@
+"""Puts together what came of each job, from the objects, answers and dead letters that a flow sends out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import IO
+
+from trustgraph_prompt import wire
+from trustgraph_prompt.broker import Message
+from trustgraph_prompt.worker.answer import UNSERVED, Answer
+
+_HAS_AN_ANSWER = "llm-error"
+"""What kills a request after it was asked: its answer comes too, and says more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One prompt about one chunk. `id` is the request's: a hash of prompt version, model, terms and chunk.
+
+    `position` counts from 0 over all jobs of a run, `chunk` from 1 in its file.
+    """
+
+    position: int
+    id: str
+    prompt: str
+    file: str
+    chunk: int
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a job. `objects` are JSON texts; `earlier` says that a run before this one paid.
+
+    `answer` is None where the request could not even be asked; `failure` says why there is nothing to use.
+    """
+
+    job: Job
+    objects: tuple[bytes, ...] = field(default=(), repr=False)
+    answer: Answer | None = None
+    failure: str | None = None
+    earlier: bool = False
+
+
+class Gatherer:
+    """Gives a result for each job once its answer and all objects that the answer names are there.
+
+    Objects that no answer names came from a run that died, and are dropped.
+    """
+
+    def __init__(self, jobs: Sequence[Job], listen: Callable[[Result], None]) -> None:
+        self._open: dict[str, list[Job]] = {}
+        for job in jobs:
+            self._open.setdefault(job.id, []).append(job)
+        self._listen = listen
+        self._objects: dict[str, dict[str, bytes]] = {}
+        self._answers: dict[str, Answer] = {}
+
+    @property
+    def open(self) -> int:
+        """How many requests have no result yet."""
+        return len(self._open)
+
+    def to_ask(self) -> list[Job]:
+        """One job for each request without a result: the same chunk elsewhere is answered by it, too."""
+        return [same[0] for same in self._open.values()]
+
+    def take_object(self, message: Message) -> None:
+        """An object; its key is its id, its property `request` says whose it is."""
+        request = message.properties.get("request", "")
+        if message.key is not None and request in self._open:
+            self._objects.setdefault(request, {})[message.key] = message.data
+            if request in self._answers:
+                self._close_if_whole(self._answers[request], earlier=False)
+
+    def take_answer(self, message: Message, *, earlier: bool = False) -> None:
+        """An answer record. A failure of an earlier run does not count: its job is done again."""
+        answer = Answer.decode(message.data)
+        if answer.request in self._open and not (earlier and answer.reason in UNSERVED):
+            self._answers[answer.request] = answer
+            self._close_if_whole(answer, earlier=earlier)
+
+    def take_dead_letter(self, message: Message) -> None:
+        """A request that could not be served, with its reason."""
+        if message.properties.get("error") != _HAS_AN_ANSWER:
+            self._close(message.properties.get("id", ""), failure=message.properties.get("reason", ""))
+
+    def _close_if_whole(self, answer: Answer, *, earlier: bool) -> None:
+        objects = self._objects.get(answer.request, {})
+        if all(id in objects for id in answer.objects):
+            found = tuple(objects[id] for id in answer.objects)
+            failure = _failure(answer) if answer.reason in UNSERVED else None
+            self._close(answer.request, found, answer, failure, earlier=earlier)
+
+    def _close(
+        self,
+        request: str,
+        objects: tuple[bytes, ...] = (),
+        answer: Answer | None = None,
+        failure: str | None = None,
+        *,
+        earlier: bool = False,
+    ) -> None:
+        self._objects.pop(request, None)
+        self._answers.pop(request, None)
+        for job in self._open.pop(request, ()):
+            self._listen(Result(job, objects, answer, failure, earlier))
+
+
+def _failure(answer: Answer) -> str:
+    """Why nobody answered, in one line."""
+    told = [issue["message"] for issue in answer.issues] + [call["error"] for call in answer.calls]
+    return next((str(reason) for reason in told if reason), answer.reason.replace("_", " "))
+
+
+class Lines:
+    """The file of objects: one a line, in the order of the jobs whatever the order of their answers.
+
+    A line says where its object is from, `{"prompt", "file", "chunk", "object"}`; `bare` is the object alone.
+    """
+
+    def __init__(self, file: IO[bytes], *, bare: bool = False) -> None:
+        self._file = file
+        self._bare = bare
+        self._next = 0
+        self._waiting: dict[int, Result] = {}
+
+    def add(self, result: Result) -> None:
+        """Write the result as soon as all before it are written."""
+        self._waiting[result.job.position] = result
+        while self._next in self._waiting:
+            self._write(self._waiting.pop(self._next))
+            self._next += 1
+        self._file.flush()
+
+    def finish(self) -> None:
+        """Write what is left, where some jobs have no result."""
+        for position in sorted(self._waiting):
+            self._write(self._waiting.pop(position))
+        self._file.flush()
+
+    def _write(self, result: Result) -> None:
+        job = result.job
+        for found in result.objects:
+            if not self._bare:
+                origin = {"prompt": job.prompt, "file": job.file, "chunk": job.chunk}
+                found = wire.encode(origin)[:-1] + b',"object":' + found + b"}"
+            self._file.write(found + b"\n")
