@@ -137,8 +137,12 @@ async def _insist(desk: Desk, action: Callable[[], Awaitable[None]]) -> None:
         sleep=desk.sleep,
         before_sleep=lambda state: log.warning("the broker is away: %s", _error(state)),
     )
+
+    async def act() -> None:  # tenacity awaits coroutine functions only
+        await action()
+
     try:
-        await attempts(action)
+        await attempts(act)
     except BrokerClosed:
         log.warning("closed before the message was settled; it will be delivered again")
     except BrokerError as error:
@@ -150,4 +154,4 @@ def _error(state: tenacity.RetryCallState) -> BaseException | None:
 
 
 def _pause(deliveries: int) -> float:
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (deliveries - 1)) * random.uniform(0.5, 1.0)
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (deliveries - 1)) * random.uniform(0.5, 1.0)
