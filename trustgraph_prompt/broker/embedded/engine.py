@@ -121,8 +121,11 @@ class Engine:
         except Exception as error:
             self._roll_back(database, batch, error)
         else:
-            if store.touched:
-                self._committed(store, store.touched)
+            # A loop that ended without closing its broker; a file that another process holds: who waits there
+            # looks by itself within a second.
+            with contextlib.suppress(RuntimeError, sqlite3.Error):
+                if store.touched:
+                    self._committed(store, store.touched)
         self._call(lambda: _settle(batch))
 
     def _roll_back(self, database: sqlite3.Connection, batch: list[_Step], error: Exception) -> None:

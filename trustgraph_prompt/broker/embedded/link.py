@@ -1,40 +1,60 @@
-"""What one process has to do with the file: its connection row, and who in it waits for news of a topic."""
+"""What one process has to do with the store: its connection, its waiting listeners, its peers on the file."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Final, TypeVar
 
 from trustgraph_prompt.broker.embedded.engine import Effect, Engine
+from trustgraph_prompt.broker.embedded.peers import Peers
 from trustgraph_prompt.broker.embedded.store import Listener, Store
-from trustgraph_prompt.errors import BrokerClosed
+from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 T = TypeVar("T")
 
 MEMORY: Final = ":memory:"
 
+#: How often a process looks for the dead, and for news it was not told of.
+_PATROL_SECONDS: Final = 1.0
+
 
 class Link:
-    """A connection to the store. Waiting is an `asyncio.Event` that a commit sets."""
+    """A connection to the store. Waiting is an `asyncio.Event` that somebody's commit sets."""
 
     def __init__(self, path: str) -> None:
+        if path != MEMORY:
+            path = os.path.abspath(os.path.expanduser(path))
+        self.path = path
+        self.connection = 0
         self._loop = asyncio.get_running_loop()
         self._engine = Engine(path, self._committed)
         self._bells: defaultdict[int, set[asyncio.Event]] = defaultdict(set)
+        self._peers = Peers(path, self._ring_all) if path != MEMORY else None
+        self._patrol: asyncio.Task[None] | None = None
+        self._patrol_early = asyncio.Event()
+        self._version = 0
         self._closed = False
-        self.connection = 0
 
     @classmethod
     async def open(cls, path: str) -> Link:
         link = cls(path)
         try:
             await link.run(Store.prepare, Effect.DURABLE)
-            link.connection = await link.run(Store.connect)
+            link.connection = await link.run(link._appear)
         except BaseException:
             await link._engine.close()
+            if link._peers:
+                link._peers.close()
             raise
+        if link._peers:
+            link._peers.listen()
+            await link._look_around(link._peers)
+            link._patrol = asyncio.create_task(link._walk(link._peers), name=f"patrol of {path}")
         return link
 
     async def run(self, step: Callable[[Store], T], effect: Effect = Effect.WRITE) -> T:
@@ -58,15 +78,56 @@ class Link:
         if self._closed:
             return
         self._closed = True
-        connection = self.connection
-        await self._engine.run(lambda store: store.disconnect(connection))
-        await self._engine.close()
+        if self._patrol:
+            self._patrol.cancel()
+            await asyncio.wait({self._patrol})
+        try:
+            await self._engine.run(lambda store: store.disconnect(self.connection))
+        finally:
+            await self._engine.close()
+            if self._peers:
+                self._peers.close()
+
+    def _appear(self, store: Store) -> int:
+        connection = store.connect()
+        if self._peers:
+            try:
+                self._peers.appear(connection)
+            except OSError as error:
+                raise BrokerUnavailable(f"{self.path}-peers: no place for a socket: {error}") from error
+        return connection
 
     def _committed(self, store: Store, topics: set[int]) -> None:
-        """In the engine's thread."""
+        """Tell who waits, here and elsewhere. Runs in the engine's thread."""
         self._loop.call_soon_threadsafe(self._ring, topics)
+        if self._peers and not self._peers.wake(store.listening(topics)):
+            self._loop.call_soon_threadsafe(self._patrol_early.set)
 
     def _ring(self, topics: set[int]) -> None:
         for topic in topics:
             for bell in self._bells.get(topic, ()):
                 bell.set()
+
+    def _ring_all(self) -> None:
+        self._ring(set(self._bells))
+
+    async def _walk(self, peers: Peers) -> None:
+        while True:
+            self._patrol_early.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PATROL_SECONDS):
+                    await self._patrol_early.wait()
+            with suppress(BrokerUnavailable):  # whoever uses the broker is told of it there
+                await self._look_around(peers)
+
+    async def _look_around(self, peers: Peers) -> None:
+        """Free what the dead held, and look at the file's version in case a datagram was lost."""
+        version, connections = await self.run(
+            lambda store: (store.version(), store.connections()), Effect.READ
+        )
+        for connection in peers.dead(connections):
+            await self.run(partial(Store.disconnect, connection=connection))
+            peers.remove(connection)
+        if version != self._version:
+            self._version = version
+            self._ring_all()

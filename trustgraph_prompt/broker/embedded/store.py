@@ -113,6 +113,10 @@ class Store:
         """A row for this connection; whatever it opens is tied to it."""
         return self._insert("INSERT INTO connections DEFAULT VALUES")
 
+    def version(self) -> int:
+        """A number that changes whenever another process has committed something."""
+        return int(self._one("PRAGMA data_version")[0])
+
     def connections(self) -> list[int]:
         return [number for (number,) in self._database.execute("SELECT id FROM connections")]
 

@@ -1,0 +1,278 @@
+"""A real Pulsar for the tests: the one `PULSAR_URL` names, or our own from Docker, or from Java and Maven.
+
+A server of our own lives as long as a pipe to this process is open, so it cannot be left behind, whatever
+ends the test run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tarfile
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+VERSION: Final = "4.0.6"
+_IMAGE: Final = f"apachepulsar/pulsar:{VERSION}"
+_ARTIFACT: Final = f"org.apache.pulsar:pulsar-server-distribution:{VERSION}:tar.gz:bin"
+_SHA512: Final = (
+    "ac174f604e94473215e07024d05853dbf24bf1520ec222c8bb0d87707a5f1267"
+    "49df7d5733e06a2423456421489ed371e122f4f5a7793a5146a5a1b47f437e90"
+)
+_MEMORY: Final = "-Xms128m -Xmx640m -XX:MaxDirectMemorySize=512m"
+_START_SECONDS: Final = 120.0
+_DOWNLOAD_SECONDS: Final = 1200.0
+
+#: Ends the command when standard input ends, that is when the tests do.
+_TETHER: Final = '"$@" & child=$!; read -r _; kill -9 $child; wait $child'
+
+
+class Unavailable(Exception):
+    """No broker can be had here; says why, and how to get one."""
+
+
+@dataclass(frozen=True)
+class PulsarServer:
+    """A broker that answers: its service URL, its admin URL, and how to end it where it is ours."""
+
+    url: str
+    admin_url: str
+    process: subprocess.Popen[bytes] | None = None
+    directory: Path | None = None
+
+    def put(self, path: str, body: object = None) -> None:
+        """Ask the admin interface for something, e.g. a namespace."""
+        _put(f"{self.admin_url}/admin/v2/{path}", body)
+
+    def create_space(self, tenant: str) -> None:
+        """A tenant with the namespaces of TrustGraph's classes, and `config`."""
+        self.put(f"tenants/{tenant}", {"allowedClusters": self._clusters()})
+        for namespace in ("flow", "request", "response", "notify", "config"):
+            self.put(f"namespaces/{tenant}/{namespace}", {})
+
+    def end(self) -> None:
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
+            self.process.wait(30)
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _clusters(self) -> list[str]:
+        with urllib.request.urlopen(f"{self.admin_url}/admin/v2/clusters", timeout=30) as response:
+            return [name for name in json.load(response) if name != "global"]
+
+
+def find() -> PulsarServer:
+    """The broker to test with, answering. Takes about ten seconds; raises `Unavailable`."""
+    if url := os.environ.get("PULSAR_URL"):
+        host = urllib.parse.urlsplit(url).hostname
+        admin_url = os.environ.get("PULSAR_ADMIN_URL", f"http://{host}:8080").rstrip("/")
+        return _wait_for(PulsarServer(url, admin_url))
+    if _succeeds("docker", "info"):
+        return _in_docker()
+    missing = _missing_for_java()
+    if missing:
+        raise Unavailable(
+            f"no PULSAR_URL, no running Docker, {missing}. "
+            "Start one of these, or install Java 17 or newer and Maven, to test against a real broker"
+        )
+    return _with_java()
+
+
+def _in_docker() -> PulsarServer:
+    broker, web = _free_ports(2)
+    settings = [f"brokerServicePort={broker}", f"webServicePort={web}", f"PULSAR_MEM={_MEMORY}"]
+    start = (
+        "bin/apply-config-from-env.py conf/standalone.conf && "
+        "exec bin/pulsar standalone -nfw -nss --advertised-address 127.0.0.1"
+    )
+    command = ["docker", "run", "--rm", "--init", "--interactive"]
+    for port in (broker, web):
+        command += ["--publish", f"127.0.0.1:{port}:{port}"]
+    for setting in settings:
+        command += ["--env", setting]
+    # The tether is inside, so that the container ends with its standard input.
+    command += [_IMAGE, "bash", "-c", _TETHER, "tether", "bash", "-c", start]
+    return _start(command, broker, web, tethered=True)
+
+
+def _with_java() -> PulsarServer:
+    home = _distribution()
+    broker, web, bookie = _free_ports(3)
+    directory = Path(tempfile.mkdtemp(prefix="pulsar-"))
+    settings = {
+        "brokerServicePort": broker,
+        "webServicePort": web,
+        "bindAddress": "127.0.0.1",
+        "brokerDeleteInactiveTopicsEnabled": "false",
+        "brokerShutdownTimeoutMs": 1000,
+        "managedLedgerCacheSizeMB": 32,
+        "numIOThreads": 2,
+        "numHttpServerThreads": 4,
+        "bookkeeperNumberOfChannelsPerBookie": 1,
+        "dbStorage_writeCacheMaxSizeMb": 32,
+        "dbStorage_readAheadCacheMaxSizeMb": 32,
+    }
+    conf = directory / "standalone.conf"
+    conf.write_text(_configured((home / "conf/standalone.conf").read_text(), settings))
+    command = [str(home / "bin/pulsar"), "standalone", "--no-functions-worker", "--no-stream-storage"]
+    command += ["--config", str(conf), "--advertised-address", "127.0.0.1"]
+    command += [
+        "--metadata-dir",
+        str(directory / "metadata"),
+        "--bookkeeper-dir",
+        str(directory / "bookkeeper"),
+    ]
+    command += ["--bookkeeper-port", str(bookie)]
+    environment = {
+        **os.environ,
+        "PULSAR_MEM": _MEMORY,
+        "PULSAR_LOG_DIR": str(directory / "logs"),
+        "PULSAR_STANDALONE_CONF": str(conf),
+    }
+    return _start(command, broker, web, directory=directory, environment=environment)
+
+
+def _start(
+    command: list[str],
+    broker: int,
+    web: int,
+    *,
+    tethered: bool = False,
+    directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> PulsarServer:
+    directory = directory or Path(tempfile.mkdtemp(prefix="pulsar-"))
+    if not tethered:
+        command = ["bash", "-c", _TETHER, "tether", *command]
+    with (directory / "console.log").open("wb") as console:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=console,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+    server = PulsarServer(f"pulsar://127.0.0.1:{broker}", f"http://127.0.0.1:{web}", process, directory)
+    try:
+        return _wait_for(server)
+    except BaseException:
+        server.end()
+        raise
+
+
+def _wait_for(server: PulsarServer) -> PulsarServer:
+    deadline = time.monotonic() + _START_SECONDS
+    health = f"{server.admin_url}/admin/v2/brokers/health"
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(health, timeout=10) as response:
+                if response.status == 200:
+                    return server
+        except OSError as error:
+            reason = str(error)
+        if server.process is not None and server.process.poll() is not None:
+            reason = f"it ended with {server.process.returncode}"
+            break
+        time.sleep(0.25)
+    raise Unavailable(f"the broker at {server.url} is not healthy ({health}): {reason}{_last_words(server)}")
+
+
+def _last_words(server: PulsarServer) -> str:
+    if server.directory is None:
+        return ""
+    lines = (server.directory / "console.log").read_text(errors="replace").splitlines()
+    return "\n" + "\n".join(lines[-20:])
+
+
+def _distribution() -> Path:
+    """The unpacked server of our version, fetched once into the user's cache."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "trustgraph-prompt"
+    home = cache / f"apache-pulsar-{VERSION}"
+    if home.exists():
+        return home
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix="fetching-") as fetching:
+        archive = _fetch(Path(fetching))
+        with tarfile.open(archive) as packed:
+            packed.extractall(fetching, filter="data")
+        try:
+            (Path(fetching) / home.name).rename(home)
+        except OSError:
+            if not home.exists():  # else another test run was faster
+                raise
+    return home
+
+
+def _fetch(directory: Path) -> Path:
+    copy = ["mvn", "--batch-mode", "--quiet", "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"]
+    copy += [f"-Dartifact={_ARTIFACT}", f"-DoutputDirectory={directory}"]
+    fetched = subprocess.run(copy, capture_output=True, text=True, timeout=_DOWNLOAD_SECONDS, check=False)
+    archives = list(directory.glob("*.tar.gz"))
+    if fetched.returncode or not archives:
+        raise Unavailable(f"Maven could not fetch {_ARTIFACT}: {(fetched.stdout + fetched.stderr)[-2000:]}")
+    with archives[0].open("rb") as archive:
+        found = hashlib.file_digest(archive, "sha512").hexdigest()
+    if found != _SHA512:
+        raise Unavailable(f"{_ARTIFACT} has the checksum {found}, expected {_SHA512}")
+    return archives[0]
+
+
+def _configured(conf: str, settings: Mapping[str, object]) -> str:
+    for name, value in settings.items():
+        conf, count = re.subn(rf"(?m)^{name}=.*$", f"{name}={value}", conf)
+        if not count:
+            conf += f"\n{name}={value}\n"
+    return conf
+
+
+def _missing_for_java() -> str | None:
+    for tool in ("bash", "java", "mvn"):
+        if shutil.which(tool) is None:
+            return f"no {tool}"
+    told = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=60, check=False)
+    version = re.search(r'version "(\d+)', told.stdout + told.stderr)
+    if version is None or int(version[1]) < 17:
+        return f"Java older than 17 ({version[1] if version else 'unknown'})"
+    return None
+
+
+def _succeeds(*command: str) -> bool:
+    if shutil.which(command[0]) is None:
+        return False
+    try:
+        return subprocess.run(command, capture_output=True, timeout=30, check=False).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [int(taken.getsockname()[1]) for taken in sockets]
+    finally:
+        for taken in sockets:
+            taken.close()
+
+
+def _put(url: str, body: object) -> None:
+    data = json.dumps(body).encode() if body is not None else b""
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method="PUT")
+    try:
+        with urllib.request.urlopen(request, timeout=60):
+            pass
+    except urllib.error.HTTPError as error:
+        raise RuntimeError(f"PUT {url}: {error.code} {error.read(500)!r}") from error
