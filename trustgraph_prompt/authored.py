@@ -15,12 +15,41 @@ from trustgraph_prompt.errors import ConfigError
 MAX_FILE_BYTES = 4 * 1024 * 1024
 
 
+class _PlainLoader(yaml.SafeLoader):
+    """YAML as plain JSON: no dates, no key twice, and no aliases, which can make a page out of a line."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            alias = self.get_event()  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(
+                problem="aliases are not allowed", problem_mark=alias.start_mark
+            )
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key, _ in node.value:
+            wrong = None if isinstance(key, yaml.ScalarNode) else "a key must be a name"
+            if wrong is None and key.value in seen:
+                wrong = f"the key {key.value!r} stands twice"
+            if wrong is not None:
+                raise yaml.constructor.ConstructorError(problem=wrong, problem_mark=key.start_mark)
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_PlainLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 def read_yaml(path: Path, error: type[ConfigError] = ConfigError) -> Any:
     """The document in a file (JSON is YAML). Raises `error` naming file and line."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise error(f"larger than {MAX_FILE_BYTES:,} bytes", where=str(path))
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), _PlainLoader)
     except OSError as cause:
         raise error(cause.strerror or str(cause), where=str(path)) from None
     except UnicodeDecodeError as cause:
@@ -34,7 +63,7 @@ def read_yaml(path: Path, error: type[ConfigError] = ConfigError) -> Any:
 
 
 def check(
-    document: object, schema: Mapping[str, Any], where: str, error: type[ConfigError] = ConfigError
+    document: Any, schema: Mapping[str, Any], where: str, error: type[ConfigError] = ConfigError
 ) -> None:
     """Raise `error` for the first thing in `document` that `schema` does not allow."""
     validator = jsonschema.validators.validator_for(schema)(schema)

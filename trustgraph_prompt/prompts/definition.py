@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 import orjson
 
+from trustgraph_prompt.authored import check
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ContractError, PromptError, TemplateError
 from trustgraph_prompt.llm.records import RuntimeConfig
-from trustgraph_prompt.prompts import entry as entries
+from trustgraph_prompt.prompts.entry import SCHEMA
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
@@ -22,8 +23,8 @@ TRUSTGRAPH_KEYS = ("prompt", "response-type", "schema", "object-schema")
 """What is read of an entry without a dialect, which is TrustGraph's; whatever else it holds is ignored."""
 
 TRUSTGRAPH_ALIASES = {
-    "extract-with-ontologies": ("ontology-extract",),
-    "ontology-extract": ("extract-with-ontologies",),
+    "extract-with-ontologies": ["ontology-extract"],
+    "ontology-extract": ["extract-with-ontologies"],
 }
 """Two names of one prompt: the first in TrustGraph's code, the second in its documents."""
 
@@ -70,21 +71,20 @@ class PromptDefinition:
         object.__setattr__(self, "version", self._hash())
 
     @classmethod
-    def from_entry(cls, id: str, entry: Mapping[str, Any], *, system: Template = SYSTEM) -> PromptDefinition:
-        """A prompt from its entry: decoded JSON, or YAML. `system` is the one of its workspace.
+    def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
+        """A prompt from its entry: decoded JSON, or YAML. `where` names it in errors.
 
         An entry that names its `dialect` is ours, and each of its keys is checked; one that does not is
         TrustGraph's (template in ibis, four keys, others ignored). Raises `PromptError`, `TemplateError` or
         `ContractError`, which say where, under which key, what was found and what was expected.
         """
-        where = f"template.{id}"
-        if isinstance(entry, Mapping) and "dialect" not in entry:
-            entry = {key: entry[key] for key in TRUSTGRAPH_KEYS if key in entry}
-            aliases = TRUSTGRAPH_ALIASES.get(id, ())
-        else:
-            aliases = ()
-        entry = entries.check(entry, where)
-        dialect = entry.get("dialect", "ibis")
+        where = where or f"template.{id}"
+        theirs = isinstance(entry, Mapping) and "dialect" not in entry
+        if theirs:
+            known = {key: entry[key] for key in TRUSTGRAPH_KEYS if key in entry}
+            entry = {"dialect": "ibis", "aliases": TRUSTGRAPH_ALIASES.get(id, []), **known}
+        check(entry, SCHEMA, where, PromptError)
+        dialect = entry["dialect"]
         model = {_CONFIG_KEYS[key]: value for key, value in entry.get("model", {}).items()}
         if "stop_sequences" in model:
             model["stop_sequences"] = tuple(model["stop_sequences"])
@@ -92,11 +92,11 @@ class PromptDefinition:
         return cls(
             id=id,
             template=_template(entry["prompt"], dialect, where, "/prompt"),
-            contract=_contract(id, entry, where),
+            contract=_contract(id, entry, where, strict=not theirs),
             config=RuntimeConfig(**model),
             attempts=entry.get("attempts", 1),
-            aliases=tuple(entry.get("aliases", aliases)),
-            system=system if own_system is None else _template(own_system, dialect, where, "/system"),
+            aliases=tuple(entry.get("aliases", ())),
+            system=SYSTEM if own_system is None else _template(own_system, dialect, where, "/system"),
             own_system=own_system is not None,
             terms=entry.get("terms", {}),
             description=entry.get("description", ""),
@@ -130,11 +130,10 @@ def _template(source: str, dialect: Literal["jinja", "ibis"], where: str, path: 
         raise error.at(where, path) from error
 
 
-def _contract(id: str, entry: Mapping[str, Any], where: str) -> Contract:
+def _contract(id: str, entry: Mapping[str, Any], where: str, *, strict: bool) -> Contract:
     format = entry.get("response-type", "text")
-    ours = "dialect" in entry
     for key, formats in (("schema", ("json", "jsonl")), ("object-schema", ("jsonl",))):
-        if ours and entry.get(key) is not None and format not in formats:
+        if strict and entry.get(key) is not None and format not in formats:
             raise PromptError(
                 f"`{key}` says nothing about an answer of type {format}",
                 where=where,

@@ -8,16 +8,22 @@ from jinja2 import ChainableUndefined, Undefined, nodes
 
 from trustgraph_prompt.prompts import filters
 from trustgraph_prompt.prompts.sandbox import Sandbox
+from trustgraph_prompt.prompts.whole_lines import WholeLineLexer
 
 
 class Jinja(Sandbox):
     """Strings as they are, null and undefined as nothing, everything else as JSON.
 
-    A tag alone on its line leaves no empty line behind.
+    A tag alone on its line leaves no line behind.
     """
 
     def __init__(self) -> None:
-        super().__init__(filters.JINJA, undefined=ChainableUndefined, trim_blocks=True, lstrip_blocks=True)
+        super().__init__(filters.JINJA, undefined=ChainableUndefined)
+        self._lexer = WholeLineLexer(self)
+
+    @property
+    def lexer(self) -> WholeLineLexer:
+        return self._lexer
 
     def tree(self, source: str) -> nodes.Template:
         return self.parse(source)

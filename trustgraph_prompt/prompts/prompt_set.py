@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import orjson
 
+from trustgraph_prompt.authored import check
 from trustgraph_prompt.errors import ConfigError, PromptError, RequestError, TemplateError
-from trustgraph_prompt.prompts import entry as entry_format
 from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Question
+from trustgraph_prompt.prompts.entry import SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.template import Template
 
 MAX_PROMPTS = 1_000
@@ -126,9 +127,10 @@ def _build(key: str, text: bytes) -> Template | PromptDefinition:
 def _system(value: object) -> Template:
     if isinstance(value, str):
         return Template.compile(value, dialect="ibis", where=SYSTEM_KEY)
-    entry = entry_format.check(value, SYSTEM_KEY, "system")
+    check(value, SYSTEM_SCHEMA, SYSTEM_KEY, PromptError)
+    assert isinstance(value, dict)
     try:
-        return Template.compile(entry["prompt"], dialect=entry["dialect"], where=SYSTEM_KEY)
+        return Template.compile(value["prompt"], dialect=value["dialect"], where=SYSTEM_KEY)
     except TemplateError as error:
         raise error.at(SYSTEM_KEY, "/prompt") from error
 

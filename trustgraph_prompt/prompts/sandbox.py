@@ -1,4 +1,4 @@
-"""Where templates run: jinja2's sandbox, cut down to plain JSON, a few filters and an allowance.
+"""Where templates run: jinja2's sandbox, cut down to plain JSON, a few filters and a meter.
 
 There is no way out of the data: `a.b` and `a["b"]` look up items, never attributes of Python objects; the
 `loop` of a loop is a dict; nothing can be called.
@@ -15,13 +15,13 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from trustgraph_prompt.errors import RenderError
 from trustgraph_prompt.prompts import filters
-from trustgraph_prompt.prompts.allowance import Allowance, weight
+from trustgraph_prompt.prompts.limits import Meter, weight
 
 
 class Rendering(runtime.Context):
-    """The context of one rendering, with what is left of its allowance."""
+    """The context of one rendering, and its meter."""
 
-    allowance: Allowance
+    meter: Meter
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
@@ -92,7 +92,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
     def _loop(self, context: Rendering, value: Any, cost: int, names: int, parent: Any) -> Iterator[Any]:
         rounds = self.rounds(value)
         for index, item in enumerate(rounds):
-            context.allowance.work(cost)
+            context.meter.work(cost)
             yield item if names == 1 else self.unpack(item, names), self.loop(index, len(rounds), parent)
 
 
@@ -103,7 +103,7 @@ def _charged(function: filters.Filter) -> filters.Filter:
     def run(context: Rendering, value: Any, *args: Any, **kwargs: Any) -> Any:
         arguments = sum(map(weight, (*args, *kwargs.values())))
         times = len(value) if isinstance(value, list | tuple | str | dict) else 1
-        context.allowance.work(weight(value) + arguments * times)
+        context.meter.work(weight(value) + arguments * times)
         return function(value, *args, **kwargs)
 
     return run

@@ -12,10 +12,10 @@ import jinja2
 from jinja2 import nodes
 
 from trustgraph_prompt.errors import RenderError, TemplateError
-from trustgraph_prompt.prompts.allowance import Allowance, check_terms
 from trustgraph_prompt.prompts.allowed import Metered, check
 from trustgraph_prompt.prompts.ibis import Ibis
 from trustgraph_prompt.prompts.jinja import Jinja
+from trustgraph_prompt.prompts.limits import Meter, check_terms
 from trustgraph_prompt.prompts.sandbox import Rendering, Sandbox
 
 Dialect = Literal["jinja", "ibis"]
@@ -25,7 +25,7 @@ MAX_SOURCE = 128 * 1024
 
 
 class Template:
-    """A compiled template. Rendering it changes nothing, and costs no more than its allowance."""
+    """A compiled template. Rendering it changes nothing, and costs no more than the limits allow."""
 
     __slots__ = ("_template", "dialect", "source", "where")
 
@@ -57,7 +57,7 @@ class Template:
         """The text with its terms filled in; what is undefined is left out.
 
         `terms` are plain JSON. Raises `RenderError` when they are not, when the template cannot work with
-        them, or when rendering takes more than its allowance.
+        them, or when rendering takes more than the limits allow.
         """
         try:
             return self._render(dict(terms))
@@ -70,10 +70,10 @@ class Template:
         check_terms(terms)
         context = self._template.new_context(terms)
         assert isinstance(context, Rendering)
-        context.allowance = Allowance()
+        context.meter = Meter()
         pieces = []
         for piece in self._template.root_render_func(context):
-            context.allowance.write(len(piece))
+            context.meter.write(len(piece))
             pieces.append(piece)
         return "".join(pieces)
 

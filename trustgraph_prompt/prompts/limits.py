@@ -17,8 +17,8 @@ MAX_DEPTH = 100
 """How deep terms may be nested."""
 
 
-class Allowance:
-    """What is left of the output and of the work of one rendering."""
+class Meter:
+    """Counts what one rendering writes and works, and ends it at the limits."""
 
     __slots__ = ("_output", "_work")
 
@@ -27,13 +27,13 @@ class Allowance:
         self._work = MAX_WORK
 
     def write(self, characters: int) -> None:
-        """Charge output. Raises `RenderError` when it is too much."""
+        """Count output. Raises `RenderError` at the limit."""
         self._output -= characters
         if self._output < 0:
             raise RenderError(f"the rendered text is longer than {MAX_OUTPUT:,} characters")
 
     def work(self, steps: int) -> None:
-        """Charge work. Raises `RenderError` when it is too much."""
+        """Count work. Raises `RenderError` at the limit."""
         self._work -= steps
         if self._work < 0:
             raise RenderError(f"rendering takes more than {MAX_WORK:,} steps")
