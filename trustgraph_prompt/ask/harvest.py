@@ -97,11 +97,11 @@ class Harvest:
         )
         if self.contract.format == "jsonl" and self.objects:
             return self._with_objects(outcome)
+        if self._is_refusal:
+            return replace(outcome, reason=Reason.REFUSED)
         if outcome.ok:
             cut = self.contract.format != "json" and reply.is_cut
             return replace(outcome, truncated=True if cut else outcome.truncated)
-        if self._is_refusal:
-            return replace(outcome, reason=Reason.REFUSED)
         if reply.broken is not None:
             return replace(outcome, reason=Reason.PROVIDER_ERROR, truncated=True)
         return outcome
@@ -159,4 +159,5 @@ class Harvest:
     @property
     def _is_refusal(self) -> bool:
         reply = self._replies[-1]
-        return reply.report.finish_reason == "content_filter" and not reply.outcome.ok
+        usable = reply.outcome.ok and self.contract.format != "text"  # a refusal is a text, too
+        return reply.report.finish_reason == "content_filter" and not usable

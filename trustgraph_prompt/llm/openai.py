@@ -32,6 +32,9 @@ MAX_ANSWER = 16 * 1024 * 1024
 MAX_BODY = 64 * 1024 * 1024
 _MAX_ERROR_BODY = 64 * 1024
 
+#: Bytes of a body that is no answer which its error shows.
+_EXCERPT = 200
+
 #: Seconds a stream has to end after its last event, so that its connection can be used again.
 _END_GRACE = 0.1
 
@@ -118,7 +121,7 @@ class OpenAIProvider:
                 retry_after = response.headers.get("Retry-After")
                 raise openai_errors.from_response(response.status, explanation, retry_after)
             if response.content_type == "application/json":
-                yield openai_wire.completion(await patience.wait(_read(response, MAX_BODY + 1)))
+                yield openai_wire.completion(await patience.wait(_read(response, MAX_BODY)))
                 return
             async with aclosing(_events(response, patience)) as events:
                 async for event in events:
@@ -182,7 +185,9 @@ class _Patience:
 async def _events(response: aiohttp.ClientResponse, patience: _Patience) -> AsyncGenerator[bytes, None]:
     """The data of each event up to `[DONE]`, or to the end of the body where a server never says so."""
     stream = EventStream()
+    head = b""
     while chunk := await patience.wait(response.content.readany()):
+        head = head or chunk[:_EXCERPT]
         for event in stream.feed(chunk):
             if event.strip() == b"[DONE]":
                 await _reach_end(response)
@@ -196,7 +201,8 @@ async def _events(response: aiohttp.ClientResponse, patience: _Patience) -> Asyn
             patience.answer_has_begun = True
             yield event
     if not patience.answer_has_begun:
-        raise ProviderInvalidResponse(f"HTTP 200 without an answer ({response.content_type})")
+        found = f"{response.content_type}: {head.decode(errors='replace')}"
+        raise ProviderInvalidResponse(f"HTTP 200, and no answer in {found}")
 
 
 async def _reach_end(response: aiohttp.ClientResponse) -> None:

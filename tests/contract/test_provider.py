@@ -1,0 +1,191 @@
+"""What every provider promises, over all of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import aclosing
+
+import pytest
+
+from tests.support.model_server import DONE, ModelServer, Reply, Then, in_chunks, said, used
+from trustgraph_prompt import errors
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.llm import (
+    Call,
+    Delta,
+    Message,
+    OpenAIProvider,
+    Provider,
+    ScriptedAnswer,
+    ScriptedProvider,
+)
+
+Play = Callable[[Iterable[ScriptedAnswer]], Provider]
+CALL = Call([Message("system", "Be brief."), Message("user", "Say it.")])
+
+REFUSALS = {
+    errors.ProviderAuthentication: (401, b'{"error": {"message": "no", "code": "invalid_api_key"}}'),
+    errors.ProviderUnavailable: (500, b"no"),
+    errors.ProviderInvalidModel: (404, b'{"error": {"message": "no", "code": "model_not_found"}}'),
+    errors.ProviderModelNotLoaded: (503, b'{"error": {"message": "no", "type": "model_not_loaded"}}'),
+    errors.ProviderRateLimit: (429, b'{"error": "no"}'),
+    errors.ProviderInvalidResponse: (200, b"<html>no</html>"),
+    errors.ProviderInvalidRequest: (400, b'{"detail": "no"}'),
+    errors.ProviderUnsupportedContentBlock: (400, b'{"message": "no: does not support image inputs"}'),
+}
+
+
+def over_http(answer: ScriptedAnswer) -> Reply:
+    """The bytes with which a server gives a scripted answer."""
+    if answer.error is not None and not answer.text:
+        status, body = REFUSALS[type(answer.error)]
+        headers = {} if answer.error.retry_after is None else {"Retry-After": str(answer.error.retry_after)}
+        return Reply([body], status, headers, "text/plain")
+    text = answer.text[: answer.cut_after]
+    body = said(reasoning_content=answer.thinking) if answer.thinking else b""
+    body += b"".join(said(character) for character in text)
+    if answer.error is not None:
+        return Reply([*in_chunks(body, 5), Then.DROP])
+    body += said(finish_reason="length" if len(text) < len(answer.text) else answer.finish_reason)
+    if answer.usage is not None:
+        body += used(answer.usage.prompt_tokens or 0, answer.usage.completion_tokens or 0)
+    return Reply(in_chunks(body + DONE, 5 if len(body) < 10_000 else 997))
+
+
+@pytest.fixture(params=["scripted", "openai"])
+async def play(request: pytest.FixtureRequest) -> AsyncIterator[Play]:
+    """A provider that gives the answers it is handed, one a call."""
+    if request.param == "scripted":
+        yield ScriptedProvider
+        return
+    server = ModelServer()
+    await server.start()
+    provider = OpenAIProvider(server.url, "small")
+
+    def over_the_wire(answers: Iterable[ScriptedAnswer]) -> Provider:
+        script = iter(answers)
+        server.reply = lambda body: over_http(next(script))
+        return provider
+
+    yield over_the_wire
+    await provider.close()
+    await server.stop()
+
+
+async def heard(provider: Provider, call: Call = CALL) -> list[Delta]:
+    async with aclosing(provider.stream(call)) as deltas:
+        return [delta async for delta in deltas]
+
+
+def text_of(deltas: list[Delta]) -> str:
+    return "".join(delta.text for delta in deltas)
+
+
+def last(deltas: list[Delta], name: str) -> object:
+    values = [getattr(delta, name) for delta in deltas]
+    return next((value for value in reversed(values) if value is not None), None)
+
+
+@pytest.mark.parametrize("text", ["Hello.", 'żółć 🦉 \u2028 { "a": 1 }\r\n', "data: [DONE]\n\n", "x" * 3000])
+async def test_the_text_arrives_as_it_was_written(play: Play, text: str) -> None:
+    deltas = await heard(play([ScriptedAnswer(text)]))
+
+    assert text_of(deltas) == text
+    assert last(deltas, "finish_reason") == "stop"
+
+
+async def test_a_long_answer_comes_in_pieces(play: Play) -> None:
+    deltas = await heard(play([ScriptedAnswer("word " * 200)]))
+
+    assert sum(bool(delta.text) for delta in deltas) > 5
+
+
+async def test_usage_and_model_are_told(play: Play) -> None:
+    deltas = await heard(play([ScriptedAnswer("Hello.", usage=Usage(7, 3, 10), model="small")]))
+
+    assert last(deltas, "usage") == Usage(7, 3, 10)
+    assert last(deltas, "model") == "small"
+
+
+async def test_a_cut_answer_says_length(play: Play) -> None:
+    deltas = await heard(play([ScriptedAnswer("Hello, world.", cut_after=5)]))
+
+    assert text_of(deltas) == "Hello"
+    assert last(deltas, "finish_reason") == "length"
+
+
+@pytest.mark.parametrize("finish_reason", ["content_filter", "length", None])
+async def test_the_finish_reason_is_what_the_model_said(play: Play, finish_reason: None) -> None:
+    deltas = await heard(play([ScriptedAnswer("Hello.", finish_reason=finish_reason)]))
+
+    assert last(deltas, "finish_reason") == finish_reason
+
+
+async def test_thinking_is_not_part_of_the_answer(play: Play) -> None:
+    deltas = await heard(play([ScriptedAnswer("42", thinking="let me see")]))
+
+    assert text_of(deltas) == "42"
+    assert "".join(delta.thinking for delta in deltas) == "let me see"
+
+
+async def test_an_answer_may_be_empty(play: Play) -> None:
+    deltas = await heard(play([ScriptedAnswer("")]))
+
+    assert text_of(deltas) == ""
+    assert last(deltas, "finish_reason") == "stop"
+
+
+@pytest.mark.parametrize("kind", REFUSALS)
+async def test_every_refusal_has_its_category(play: Play, kind: type[errors.ProviderError]) -> None:
+    with pytest.raises(kind, match="no") as caught:
+        await heard(play([ScriptedAnswer(error=kind("no"))]))
+
+    assert type(caught.value) is kind
+
+
+async def test_a_rate_limit_says_when_to_come_back(play: Play) -> None:
+    with pytest.raises(errors.ProviderRateLimit) as caught:
+        await heard(play([ScriptedAnswer(error=errors.ProviderRateLimit("no", retry_after=30))]))
+
+    assert caught.value.retry_after == 30
+
+
+async def test_what_came_before_a_broken_connection_has_been_given(play: Play) -> None:
+    provider = play([ScriptedAnswer("Hello, wor", error=errors.ProviderUnavailable("gone"))])
+    given = []
+
+    async def take() -> None:
+        async for delta in provider.stream(CALL):
+            given.append(delta)
+
+    with pytest.raises(errors.ProviderUnavailable):
+        await take()
+
+    assert text_of(given) == "Hello, wor"
+
+
+async def test_nobody_is_harmed_by_a_caller_who_leaves(play: Play) -> None:
+    provider = play([ScriptedAnswer("word " * 500), ScriptedAnswer("word " * 500)])
+    async with aclosing(provider.stream(CALL)) as deltas:
+        first = await anext(deltas)
+
+    assert first.text
+    assert text_of(await heard(provider)) == "word " * 500
+
+
+async def test_many_calls_are_answered_at_a_time(play: Play) -> None:
+    provider = play([ScriptedAnswer("Hello.")] * 20)
+
+    answers = await asyncio.gather(*(heard(provider) for _ in range(20)))
+
+    assert [text_of(deltas) for deltas in answers] == ["Hello."] * 20
+
+
+async def test_closing_twice_is_closing(play: Play) -> None:
+    provider = play([ScriptedAnswer("Hello.")])
+
+    await heard(provider)
+
+    await provider.close()
+    await provider.close()

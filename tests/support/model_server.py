@@ -1,0 +1,114 @@
+"""An OpenAI-compatible server on loopback whose every byte is scripted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+
+class Then(Enum):
+    """What may happen between the bytes of a body."""
+
+    DROP = auto()  # the connection is gone
+    HANG = auto()  # nothing more ever comes
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One response; each part of its body is written and flushed on its own."""
+
+    parts: Sequence[bytes | Then] = ()
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    content_type: str = "text/event-stream"
+
+
+class ModelServer:
+    """Answers `POST /v1/chat/completions`; `reply` says how, of the body that was sent."""
+
+    def __init__(self) -> None:
+        self.reply: Callable[[dict[str, Any]], Reply] = lambda body: Reply(streamed("Hello."))
+        self.bodies: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
+        self.paths: list[str] = []
+        self.peers: set[object] = set()
+        self.left = asyncio.Event()  # a caller has left before the end
+        self.url = ""
+        self._closing = asyncio.Event()
+
+    async def start(self) -> None:
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        self._runner = web.AppRunner(app, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+
+    async def stop(self) -> None:
+        self._closing.set()
+        await self._runner.cleanup()
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        body = orjson.loads(await request.read())
+        self.bodies.append(body)
+        self.headers.append(dict(request.headers))
+        self.paths.append(request.path_qs)
+        self.peers.add(request.transport.get_extra_info("peername") if request.transport else None)
+        reply = self.reply(body)
+        response = web.StreamResponse(
+            status=reply.status, headers={"Content-Type": reply.content_type, **reply.headers}
+        )
+        await response.prepare(request)
+        try:
+            for part in reply.parts:
+                if isinstance(part, bytes):
+                    await response.write(part)
+                elif part is Then.HANG:
+                    await self._closing.wait()
+                elif request.transport is not None:
+                    request.transport.abort()
+                await asyncio.sleep(0)
+            await response.write_eof()
+        except (ConnectionError, asyncio.CancelledError):
+            self.left.set()
+            raise
+        return response
+
+
+def event(payload: Any) -> bytes:
+    """One event of a stream."""
+    return b"data: " + orjson.dumps(payload) + b"\n\n"
+
+
+def said(text: str = "", finish_reason: str | None = None, **delta: Any) -> bytes:
+    """The event with a piece of an answer, or with its end."""
+    choice = {"index": 0, "delta": {"content": text, **delta}, "finish_reason": finish_reason}
+    return event({"id": "1", "model": "small", "choices": [choice]})
+
+
+def used(prompt: int, completion: int) -> bytes:
+    """The event with the usage."""
+    counts = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    return event({"model": "small", "choices": [], "usage": counts})
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+def streamed(
+    text: str, finish_reason: str | None = "stop", *, piece: int = 7, chunk: int = 13
+) -> list[bytes]:
+    """A whole answer, `piece` characters an event, in chunks of `chunk` bytes that respect nothing."""
+    events = b"".join(said(text[start : start + piece]) for start in range(0, len(text), piece))
+    return in_chunks(events + said(finish_reason=finish_reason) + used(11, 22) + DONE, chunk)
+
+
+def in_chunks(body: bytes, size: int) -> list[bytes]:
+    """The same bytes, cut anywhere."""
+    return [body[start : start + size] for start in range(0, len(body), size)]
