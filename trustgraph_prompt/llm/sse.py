@@ -49,7 +49,7 @@ class EventStream:
         name, _, value = line.partition(b":")
         if name == b"data":
             self._data.append(value.removeprefix(b" "))
-            self._size += len(value)
+            self._size += len(line)
             self._check(self._size)
         return None
 

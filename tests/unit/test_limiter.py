@@ -1,0 +1,63 @@
+"""How many calls are in flight."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from trustgraph_prompt.llm import Call, Delta, Limiter, Message
+
+CALL = Call([Message("user", "Say it.")])
+
+
+class Slow:
+    """Answers when told to; knows how many it is answering."""
+
+    def __init__(self) -> None:
+        self.go_on = asyncio.Event()
+        self.now = self.most = 0
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            yield Delta("Hello")
+            await self.go_on.wait()
+            yield Delta(".")
+        finally:
+            self.now -= 1
+
+    async def close(self) -> None:
+        self.go_on.set()
+
+
+async def text(provider: Limiter) -> str:
+    return "".join([delta.text async for delta in provider.stream(CALL)])
+
+
+async def test_no_more_calls_are_in_flight_than_there_are_slots() -> None:
+    slots, slow = asyncio.Semaphore(3), Slow()
+    providers = [Limiter(slow, slots), Limiter(slow, slots)]
+    calls = [asyncio.create_task(text(providers[n % 2])) for n in range(10)]
+    while slow.now < 3:
+        await asyncio.sleep(0)
+    slow.go_on.set()
+
+    assert await asyncio.gather(*calls) == ["Hello."] * 10
+    assert slow.most == 3
+
+
+async def test_a_call_that_is_left_gives_its_slot_back() -> None:
+    provider = Limiter(Slow(), asyncio.Semaphore(1))
+    for _ in range(3):
+        async with aclosing(provider.stream(CALL)) as deltas:
+            assert (await anext(deltas)).text == "Hello"
+
+
+async def test_closing_closes_the_provider_within() -> None:
+    slow = Slow()
+
+    await Limiter(slow, asyncio.Semaphore(1)).close()
+
+    assert slow.go_on.is_set()
