@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from trustgraph_prompt.contract.explain import explain
-from trustgraph_prompt.contract.schema import Validator, compile_schema, discriminator_of, plain_schema
+from trustgraph_prompt.contract.schema import (
+    Validator,
+    branches_of,
+    compile_schema,
+    discriminator_of,
+    plain_schema,
+)
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 
 Format = Literal["text", "json", "jsonl"]
@@ -83,6 +89,14 @@ class Contract:
         return tuple(
             Issue(issue.reason, issue.message, f"/{index}{issue.path}")
             for issue in self._explain(value[index])
+        )
+
+    def declares(self, name: str) -> bool:
+        """Whether the schema, or a branch of it, speaks of a property called `name`."""
+        return any(
+            name in part.get("properties", {})
+            for part in (self.schema, *branches_of(self.schema))
+            if isinstance(part, dict)
         )
 
     def _meets_schema(self, value: object) -> bool:

@@ -47,7 +47,7 @@ def _issues(
         elif not error.instance_path and (name := discriminator_of(schema)) and isinstance(value, dict):
             yield from _discriminated(branches, schema, value, name)
         else:
-            yield from _issues(min(map(list, branches), key=_distance), None, value)
+            yield from _issues(min(branches, key=_distance), None, value)
 
 
 def _discriminated(
@@ -69,10 +69,10 @@ def _discriminated(
     yield from _issues(meant[0], None, value)
 
 
-def _distance(errors: Sequence[jsonschema_rs.ValidationError]) -> tuple[bool, int]:
+def _distance(errors: Iterable[jsonschema_rs.ValidationError]) -> tuple[bool, int]:
     """How far a branch is from fitting: one that wants another type altogether is the farthest."""
-    wrong_type = any(error.kind.name == "type" and not error.instance_path for error in errors)
-    return wrong_type, len(errors)
+    wrong_type = [error.kind.name == "type" and not error.instance_path for error in errors]
+    return any(wrong_type), len(wrong_type)
 
 
 def _issue(error: jsonschema_rs.ValidationError) -> Issue:

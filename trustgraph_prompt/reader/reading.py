@@ -2,100 +2,83 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import orjson
+from dataclasses import replace
 
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.reader.outcome import CallReport, Outcome, Rejected
+from trustgraph_prompt.reader.objects import Objects, clean_lines
+from trustgraph_prompt.reader.outcome import CallReport, Outcome
+from trustgraph_prompt.reader.single import read_value
+from trustgraph_prompt.reader.truncation import cut_short
+
+_BOM = "\ufeff"
 
 
 def read(text: str, contract: Contract | Format, *, finish_reason: str | None = None) -> Outcome:
-    """What `text` says, by `contract`."""
+    """What `text` says, by `contract` or by a mere format. Never raises for a bad answer: see `Outcome`.
+
+    `finish_reason` is why the model stopped, as the wire said it ("length" is a cut), None if it did not.
+    """
+    contract = _contract(contract)
+    if contract.format == "jsonl" and (objects := clean_lines(text, contract)):
+        return Outcome(
+            objects,
+            Reason.SUCCESS,
+            contract,
+            truncated=cut_short(finish_reason),
+            calls=(CallReport("first", text, finish_reason),),
+        )
     reader = StreamReader(contract)
     reader.feed(text)
     return reader.close(finish_reason)
 
 
 class StreamReader:
-    """Reads an answer as it comes."""
+    """Reads an answer chunk by chunk; any chunks of the same text come to the same outcome."""
 
     def __init__(self, contract: Contract | Format) -> None:
-        self.contract = (
-            contract if isinstance(contract, Contract) else Contract.from_schema(None, format=contract)
-        )
-        self._text = ""
-        self._line = ""
-        self._objects: list[object] = []
-        self._rejected: list[Rejected] = []
+        self._contract = _contract(contract)
+        self._chunks: list[str] = []
+        self._unread: list[str] = []
+        self._objects = Objects(self._contract) if self._contract.format == "jsonl" else None
 
     def feed(self, chunk: str) -> list[object]:
-        """The objects that this chunk completed."""
-        self._text += chunk
-        if self.contract.format != "jsonl":
+        """The objects that this chunk completed and the contract accepts.
+
+        Only a jsonl answer has any; a json value or a text stands when all of it is there.
+        """
+        self._chunks.append(chunk)
+        if self._objects is None:
             return []
-        *lines, self._line = (self._line + chunk).split("\n")
-        return self._lines(lines)
+        self._unread.append(chunk)
+        if self._objects.trigger not in chunk:
+            return []
+        return self._objects.feed(self._take_unread())
 
     def close(self, finish_reason: str | None = None) -> Outcome:
-        """What the whole answer says."""
-        calls = (CallReport("first", self._text, finish_reason),)
-        truncated = True if finish_reason == "length" else False if finish_reason == "stop" else None
-        value: Any = self._text
-        if self.contract.format == "text":
-            return Outcome(value, Reason.SUCCESS, self.contract, truncated=truncated, calls=calls)
-        if not self._text.strip():
-            empty: Any = [] if self.contract.format == "jsonl" else None
-            return Outcome(empty, Reason.EMPTY, self.contract, truncated=truncated, calls=calls)
-        if self.contract.format == "json":
-            try:
-                value = orjson.loads(self._text)
-            except ValueError:
-                return Outcome(
-                    None,
-                    Reason.INVALID_JSON,
-                    self.contract,
-                    issues=(Issue(Reason.INVALID_JSON, "no JSON"),),
-                    calls=calls,
-                )
-            issues = self.contract.issues(value)
-            reason = issues[0].reason if issues else Reason.SUCCESS
-            return Outcome(
-                None if issues else value,
-                reason,
-                self.contract,
-                issues=issues,
-                truncated=truncated,
-                calls=calls,
-            )
-        self._lines([self._line])
-        reason = Reason.SUCCESS if self._objects else Reason.EXTRACTION_FAILED
-        if not self._objects and self._rejected:
-            reason = self._rejected[0].issues[0].reason
-        return Outcome(
-            self._objects,
-            reason,
-            self.contract,
-            rejected=tuple(self._rejected),
-            truncated=truncated,
-            calls=calls,
-        )
+        """What the whole answer says: the same as `read` of all chunks together. Call it once."""
+        text = "".join(self._chunks)
+        outcome = self._outcome(text, finish_reason)
+        return replace(outcome, calls=(CallReport("first", text, finish_reason),))
 
-    def _lines(self, lines: list[str]) -> list[object]:
-        found: list[object] = []
-        for line in lines:
-            if not line.lstrip().startswith("{"):
-                continue
-            index = len(self._objects) + len(self._rejected)
-            try:
-                value = orjson.loads(line)
-                issues = self.contract.issues(value)
-            except ValueError:
-                issues = (Issue(Reason.INVALID_JSON, "no JSON"),)
-            if issues:
-                self._rejected.append(Rejected(index, line, issues))
-            else:
-                self._objects.append(value)
-                found.append(value)
-        return found
+    def _outcome(self, text: str, finish_reason: str | None) -> Outcome:
+        contract, truncated = self._contract, cut_short(finish_reason)
+        if contract.format == "text":
+            return Outcome(text, Reason.SUCCESS, contract, truncated=truncated)
+        if not text.removeprefix(_BOM).strip():
+            issue = Issue(Reason.EMPTY, "the answer is empty")
+            value: list[object] | None = None if self._objects is None else []
+            return Outcome(value, Reason.EMPTY, contract, issues=(issue,), truncated=truncated)
+        if self._objects is None:
+            return read_value(text.removeprefix(_BOM), contract, finish_reason)
+        self._objects.feed(self._take_unread())
+        return self._objects.close(finish_reason)
+
+    def _take_unread(self) -> str:
+        text = "".join(self._unread)
+        self._unread.clear()
+        return text
+
+
+def _contract(contract: Contract | Format) -> Contract:
+    return contract if isinstance(contract, Contract) else Contract.from_schema(None, format=contract)

@@ -1,0 +1,69 @@
+"""JSON text to values, exactly: what a fast decoder hides is looked for before it is asked."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+import orjson
+
+_DIGITS_ONLY = bytes(48 if chr(code) in "0123456789" else 32 for code in range(256))
+_LONG_NUMBER = b"0" * 19  # the shortest integer beyond 64 bits
+# A pair of surrogates, half of one, or any other escape.
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
+
+
+class NotJson(ValueError):
+    """The text is not JSON, or holds a number that no Python value stands for; the message says where."""
+
+
+def decode(text: str) -> Any:
+    """The value of a JSON text (RFC 8259), nested as deep as the decoders take it.
+
+    Integers keep all their digits, the last of duplicate keys wins, half a surrogate pair becomes U+FFFD.
+    Raises `NotJson`; also for NaN, Infinity and numbers too large for a float.
+    """
+    if not has_long_number(text):
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError:
+            pass  # the exact decoder gives the value or says why not
+    return _decode_exactly(text)
+
+
+def has_long_number(text: str) -> bool:
+    """Whether a fast decoder might turn an integer of `text` into a float. May say yes too often."""
+    return _LONG_NUMBER in text.encode(errors="replace").translate(_DIGITS_ONLY)
+
+
+def _decode_exactly(text: str) -> Any:
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    try:
+        return json.loads(
+            _ESCAPE.sub(lambda escape: "\\ufffd" if escape[1] else escape[0], whole),
+            parse_float=_finite,
+            parse_constant=_no_constant,
+        )
+    except json.JSONDecodeError as error:
+        raise NotJson(f"{error.msg} at line {error.lineno} column {error.colno}") from None
+    except NotJson:
+        raise
+    except RecursionError:
+        raise NotJson("nested too deep") from None
+    except ValueError:
+        raise NotJson("an integer with too many digits") from None
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise NotJson(f"the number {digits[:40]} is too large")
+    return number
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise NotJson(f"{name} is no JSON number")

@@ -1,0 +1,71 @@
+"""The grammar of JSON (RFC 8259) as regular expressions that never backtrack.
+
+Each takes linear time: every repetition is possessive, and every alternative is told by its first character.
+A value is matched in one go while it is nested at most `LEVELS` deep, which is what answers are made of;
+the scanner takes deeper ones apart.
+"""
+
+from __future__ import annotations
+
+import re
+
+LEVELS = 2
+
+_SPACE = r"[ \t\n\r]*+"
+_CHARACTERS = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
+_STRING = f'"{_CHARACTERS}"'
+_NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+(?=[^0-9.eE+-])"
+_SCALAR = f"(?:{_STRING}|{_NUMBER}|true|false|null)"
+_UNFINISHED_SCALAR = r"-?[0-9.eE+-]*|t(?:r(?:ue?)?)?|f(?:a(?:l(?:se?)?)?)?|n(?:u(?:ll?)?)?"
+_UNFINISHED_ESCAPE = r"\\(?:u[0-9a-fA-F]{0,3})?"
+
+
+def _array(value: str) -> str:
+    return rf"\[{_SPACE}(?:{value}{_SPACE}(?:,{_SPACE}{value}{_SPACE})*+)?+\]"
+
+
+def _member(value: str, key: str = _STRING) -> str:
+    return f"{key}{_SPACE}:{_SPACE}{value}{_SPACE}"
+
+
+def _object(value: str) -> str:
+    return _object_of(_member(value), _member(value))
+
+
+def _object_of(first: str, other: str) -> str:
+    return rf"\{{{_SPACE}(?:{first}(?:,{_SPACE}{other})*+)?+\}}"
+
+
+def _nested(levels: int) -> str:
+    value = _SCALAR
+    for _ in range(levels):
+        value = f"(?:{_SCALAR}|{_array(value)}|{_object(value)})"
+    return value
+
+
+_VALUE = _nested(LEVELS - 1)
+
+# A whole object; group 2 is there where its first value is an array (it may be a wrapper), then 1 is the key.
+_FIRST = _member(rf"(?=(\[)?){_VALUE}", key=f"({_STRING})")
+OBJECT = re.compile(_object_of(_FIRST, _member(_VALUE)))
+ARRAY = re.compile(_array(_VALUE))
+
+# One token: group 1 a string, group 2 any other value, else a structural character.
+TOKEN = re.compile(f"{_SPACE}(?:({_STRING})|({_VALUE})|[][{{}}:,])")
+FLAT_TOKEN = re.compile(f"{_SPACE}(?:({_STRING})|({_SCALAR})|[][{{}}:,])")
+
+# Members and elements up to their last comma, at once.
+MEMBERS = re.compile(f"(?:{_SPACE}{_member(_VALUE)},)++")
+ELEMENTS = re.compile(f"(?:{_SPACE}{_VALUE}{_SPACE},)++")
+
+# The beginning of an array of objects.
+OBJECTS_BEGIN = re.compile(rf"{_SPACE}\[{_SPACE}[{{\]]")
+OBJECTS_BEGIN_LATER = re.compile(rf"{_SPACE}(?:\[{_SPACE})?\Z")
+
+# What text may end with although it goes on: the beginning of a string, or of another scalar.
+OPEN_STRING = re.compile(f'{_SPACE}("){_CHARACTERS}(?=(?:{_UNFINISHED_ESCAPE})?\\Z)')
+REST_OF_STRING = re.compile(_CHARACTERS)
+UNFINISHED = re.compile(f"{_SPACE}(?:{_UNFINISHED_SCALAR})\\Z")
+UNFINISHED_ESCAPE = re.compile(f"(?:{_UNFINISHED_ESCAPE})?\\Z")
+
+SPACE = re.compile(_SPACE)

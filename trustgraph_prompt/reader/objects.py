@@ -1,0 +1,168 @@
+"""The objects of a jsonl answer, wherever they are in its text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.reader.decode import NotJson, decode, has_long_number
+from trustgraph_prompt.reader.outcome import Outcome, Rejected, Stage
+from trustgraph_prompt.reader.scanner import MAX_PIECES, Kind, Piece, Scanner
+from trustgraph_prompt.reader.truncation import cut_short
+from trustgraph_prompt.reader.value import MAX_DEPTH
+
+# Single keys that models wrap lists of objects in; a schema that declares one of them takes it back.
+_WRAPPERS = {"answer", "data", "entries", "items", "list", "objects", "output", "records", "response"} | {
+    "result",
+    "results",
+    "values",
+}
+
+# What surrounds values where each stands on a line of its own.
+_LINES = re.compile(r"\s*+(?:\{\}[ \t\r]*+(?:\n\s*+|\Z))*+\Z")
+_OPEN_ARRAY = re.compile(r"\[(?=\s*+(?:[]\[{\"\d-]|\Z))|\]")
+_EMPTY_ARRAY = re.compile(r"(?:\A|\n)[ \t]*\[\s*\][ \t\r]*(?:\n|\Z)")
+
+
+class Objects:
+    """Collects what a scanner finds: the objects that meet the contract, and what was refused."""
+
+    def __init__(self, contract: Contract) -> None:
+        self.accepted: list[Any] = []
+        self.rejected: list[Rejected] = []
+        self.retracted: list[Any] = []
+        self._contract = contract
+        self._scanner = Scanner(is_wrapper=self._is_wrapper)
+        self._wrapper = (0, 0)
+        self._says_nothing = False
+
+    @property
+    def trigger(self) -> str:
+        return self._scanner.trigger
+
+    def feed(self, text: str) -> list[Any]:
+        """The objects that `text` completes and the contract accepts."""
+        return self._collect(self._scanner.feed(text))
+
+    def close(self, finish_reason: str | None) -> Outcome:
+        """What all of the text says; `calls` is left to the caller."""
+        self._collect(self._scanner.close())
+        scanner, between = self._scanner, self._scanner.between
+        truncated = cut_short(
+            finish_reason,
+            within_value=scanner.cut or scanner.full or _array_is_open(between),
+            within_fence=scanner.fenced,
+        )
+        nothing = self._says_nothing or _EMPTY_ARRAY.search(between) is not None
+        reason = self._reason(truncated, nothing)
+        return Outcome(
+            value=self.accepted,
+            reason=reason,
+            contract=self._contract,
+            stage=Stage.DIRECT if _LINES.match(between) else Stage.EXTRACTED,
+            rejected=tuple(self.rejected),
+            issues=self._issues(reason),
+            truncated=truncated,
+            retracted=tuple(self.retracted),
+        )
+
+    def _reason(self, truncated: bool | None, says_nothing: bool) -> Reason:
+        if self.accepted:
+            return Reason.SUCCESS
+        if self.rejected:
+            return self.rejected[0].issues[0].reason
+        if says_nothing:
+            return Reason.SUCCESS
+        return Reason.TRUNCATED if truncated else Reason.EXTRACTION_FAILED
+
+    def _issues(self, reason: Reason) -> tuple[Issue, ...]:
+        if self._scanner.full:
+            return (Issue(Reason.TRUNCATED, f"more than {MAX_PIECES} objects: the rest was not read"),)
+        if reason is Reason.TRUNCATED:
+            return (Issue(reason, "the answer ends before an object is complete"),)
+        if reason is Reason.EXTRACTION_FAILED:
+            return (Issue(reason, "no object in the answer"),)
+        return ()
+
+    def _collect(self, pieces: Iterable[Piece]) -> list[Any]:
+        before = len(self.accepted)
+        fresh: list[Any] = []
+        for piece in pieces:
+            match piece.kind:
+                case Kind.VALUE | Kind.BROKEN:
+                    self._judge(piece)
+                case Kind.DRAFT:
+                    fresh += self.accepted[before:]
+                    self._retract(0, 0)
+                    before = 0
+                case Kind.WRAPPER:
+                    self._wrapper = len(self.accepted), len(self.rejected)
+                case Kind.WRAPPED if self._contract.accepts(value := decode(piece.raw)):
+                    fresh += self.accepted[before:]
+                    self._retract(*self._wrapper)
+                    before = len(self.accepted)
+                    self.accepted.append(value)
+                case Kind.NOTHING:
+                    self._says_nothing = True
+        return fresh + self.accepted[before:]
+
+    def _judge(self, piece: Piece) -> None:
+        try:
+            value = decode(piece.raw)
+            if piece.kind is Kind.VALUE and self._contract.accepts(value):
+                self.accepted.append(value)
+                return
+            issues = self._contract.issues(value) if piece.kind is Kind.VALUE else (_TOO_DEEP,)
+        except NotJson as error:
+            issues = (Issue(Reason.INVALID_JSON, f"no JSON: {error}"),)
+        self.rejected.append(Rejected(len(self.accepted) + len(self.rejected), piece.raw, issues))
+
+    def _retract(self, accepted: int, rejected: int) -> None:
+        self.retracted += self.accepted[accepted:]
+        del self.accepted[accepted:], self.rejected[rejected:]
+
+    def _is_wrapper(self, key: str) -> bool:
+        name = decode(key)
+        if self._contract.declares(name):
+            return False
+        return name.lower() in _WRAPPERS or not self._contract.accepts({name: []})
+
+
+_TOO_DEEP = Issue(Reason.INVALID_JSON, f"nested deeper than {MAX_DEPTH} levels")
+
+
+def clean_lines(text: str, contract: Contract) -> list[Any] | None:
+    """The objects of a text that is one object a line and nothing else, each as asked for; else None.
+
+    The way nearly every answer goes, at the speed of the decoder.
+    """
+    lines = [line for line in text.split("\n") if line and not line.isspace()]
+    try:
+        values = list(map(orjson.loads, lines))
+    except orjson.JSONDecodeError:
+        return None
+    if set(map(type, values)) != {dict} or len(values) >= MAX_PIECES or has_long_number(text):
+        return None
+    if any(len(value) == 1 and list in map(type, value.values()) for value in values):
+        return None  # perhaps a wrapper
+    if _may_be_deep(text, lines) or not all(map(contract.accepts, values)):
+        return None
+    return values
+
+
+def _may_be_deep(text: str, lines: list[str]) -> bool:
+    if text.count("{") + text.count("[") <= len(lines) + MAX_DEPTH:
+        return False
+    return any(line.count("{") + line.count("[") > MAX_DEPTH for line in lines)
+
+
+def _array_is_open(between: str) -> bool:
+    depth = 0
+    for bracket in _OPEN_ARRAY.findall(between):
+        depth = depth + 1 if bracket == "[" else max(depth - 1, 0)
+    return depth > 0

@@ -1,0 +1,198 @@
+"""A value whose end has not been seen: followed by the grammar, from chunk to chunk."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import Enum, auto
+
+from trustgraph_prompt.reader import grammar
+
+MAX_DEPTH = 200
+LONGEST_WRAPPER = 100  # characters in the name of a wrapper, as it is written
+
+# What may come next within a value, and what is expected after it.
+_ANY_VALUE = {"string": "next {}", "value": "next {}", "{": "first key", "[": "first element"}
+_MEMBER = {token: state.format("member") for token, state in _ANY_VALUE.items()}
+_ELEMENT = {token: state.format("element") for token, state in _ANY_VALUE.items()}
+_MOVES = {
+    "first key": {"string": "colon", "}": "close"},
+    "key": {"string": "colon"},
+    "colon": {":": "member"},
+    "member": _MEMBER,
+    "next member": {",": "key", "}": "close"},
+    "first element": {**_ELEMENT, "]": "close"},
+    "element": _ELEMENT,
+    "next element": {",": "element", "]": "close"},
+}
+_RUNS = {
+    "first key": (grammar.MEMBERS, "key"),
+    "key": (grammar.MEMBERS, "key"),
+    "first element": (grammar.ELEMENTS, "element"),
+    "element": (grammar.ELEMENTS, "element"),
+}
+
+
+class Raw:
+    """A stretch of text that may have begun in an earlier window."""
+
+    def __init__(self, start: int) -> None:
+        self._parts: list[str] = []
+        self._start = start
+
+    def keep(self, window: str, end: int) -> None:
+        """The window is given up at `end`."""
+        self._parts.append(window[self._start : end])
+        self._start = 0
+
+    def until(self, window: str, end: int) -> str:
+        """The text from its start to `end` of this window."""
+        return "".join((*self._parts, window[self._start : end]))
+
+
+class Progress(Enum):
+    """How far a value has come."""
+
+    WAITS = auto()  # for more text: where there is no more, the value is cut
+    ENDS = auto()
+    BREAKS = auto()  # what comes next is not JSON, or nested too deep
+    WRAPS = auto()  # its first member turns out to hold the objects of the answer
+    ELEMENT = auto()  # such an object is complete
+
+
+class OpenValue:
+    """Follows one object or array, whose bracket stands at `start`."""
+
+    def __init__(self, bracket: str, start: int, is_wrapper: Callable[[str], bool]) -> None:
+        self.stack = [bracket]
+        self.raw = Raw(start)
+        self.element: Raw | None = None
+        self.wraps = False
+        self.elements = 0
+        self.members = 1
+        self.in_string = False
+        self._expected = "first key" if bracket == "{" else "first element"
+        self._is_wrapper = is_wrapper
+        self._first_key: str | None = None
+
+    @property
+    def awaits_value(self) -> bool:
+        """Whether an opening bracket would be in its place."""
+        return "{" in _MOVES[self._expected] and not self.in_string
+
+    def keep(self, window: str, end: int) -> None:
+        """The window is given up at `end`."""
+        self.raw.keep(window, end)
+        if self.element is not None:
+            self.element.keep(window, end)
+
+    def advance(self, window: str, position: int) -> tuple[Progress, int]:
+        """Go on from `position` to the next event, and say where that is."""
+        while True:
+            if self.in_string:
+                position = _end(grammar.REST_OF_STRING, window, position)
+                if not window.startswith('"', position):
+                    return self._stuck_in_string(window, position)
+                self.in_string = False
+                self._expected = _MOVES[self._expected]["string"]
+                position += 1
+            elif self._may_wrap():
+                if grammar.OBJECTS_BEGIN_LATER.match(window, position):
+                    return Progress.WAITS, position
+                key, self._first_key = self._first_key or "", None
+                if grammar.OBJECTS_BEGIN.match(window, position) and self._is_wrapper(key):
+                    self.wraps = True
+                    self._push("[")
+                    return Progress.WRAPS, window.index("[", position) + 1
+            position = self._run(window, position)
+            token = self._tokens().match(window, position)
+            if token is None:
+                return self._stuck(window, position)
+            kind = "string" if token[1] else "value" if token[2] else token[0][-1]
+            if kind not in _MOVES[self._expected]:
+                return Progress.BREAKS, position
+            if kind in "{[" and len(self.stack) >= MAX_DEPTH:
+                return Progress.BREAKS, position
+            position = token.end()
+            if event := self._take(kind, token):
+                return event, position
+
+    def _take(self, kind: str, token: re.Match[str]) -> Progress | None:
+        in_wrapper = self.wraps and len(self.stack) == 2
+        if in_wrapper and kind == "{":
+            self.element = Raw(token.end() - 1)
+        if kind in "{[":
+            self._push(kind)
+        elif _MOVES[self._expected][kind] == "close":
+            return self._pop()
+        else:
+            if self._expected == "first key" and len(self.stack) == 1:
+                self._first_key = token[1]
+            self.members += kind == "," and len(self.stack) == 1
+            self._expected = _MOVES[self._expected][kind]
+            if in_wrapper and kind == "value" and token[2][0] == "{":
+                self.element = Raw(token.start(2))
+                return self._element()
+        return None
+
+    def _push(self, bracket: str) -> None:
+        self.stack.append(bracket)
+        self._expected = "first key" if bracket == "{" else "first element"
+
+    def _pop(self) -> Progress | None:
+        closed = self.stack.pop()
+        if not self.stack:
+            return Progress.ENDS
+        self._expected = "next member" if self.stack[-1] == "{" else "next element"
+        if self.element is not None and closed == "{" and len(self.stack) == 2:
+            return self._element()
+        return None
+
+    def _element(self) -> Progress:
+        self.elements += 1
+        return Progress.ELEMENT
+
+    def _may_wrap(self) -> bool:
+        return self._first_key is not None and self._expected == "member" and len(self.stack) == 1
+
+    def _tokens(self) -> re.Pattern[str]:
+        near_limit = len(self.stack) + grammar.LEVELS > MAX_DEPTH
+        return grammar.FLAT_TOKEN if near_limit else grammar.TOKEN
+
+    def _run(self, window: str, position: int) -> int:
+        """Pass many members or elements at once, where none of them has to be looked at."""
+        at_first_member = len(self.stack) == 1 and self._expected == "first key"
+        near_limit = len(self.stack) + grammar.LEVELS > MAX_DEPTH
+        if self._expected not in _RUNS or at_first_member or near_limit:
+            return position
+        if self.wraps and len(self.stack) <= 2:
+            return position
+        run, then = _RUNS[self._expected]
+        if match := run.match(window, position):
+            self._expected = then
+            return match.end()
+        return position
+
+    def _stuck(self, window: str, position: int) -> tuple[Progress, int]:
+        moves = _MOVES[self._expected]
+        if "string" in moves and (match := grammar.OPEN_STRING.match(window, position)):
+            may_wrap = len(self.stack) == 1 and self._expected == "first key"
+            if may_wrap and match.end() - match.start(1) <= LONGEST_WRAPPER:
+                return Progress.WAITS, position  # its name will be asked for
+            self.in_string = True
+            return Progress.WAITS, match.end()
+        unfinished = grammar.UNFINISHED.match(window, position)
+        if unfinished and ("value" in moves or not unfinished[0].strip()):
+            return Progress.WAITS, position
+        return Progress.BREAKS, position
+
+    def _stuck_in_string(self, window: str, position: int) -> tuple[Progress, int]:
+        if grammar.UNFINISHED_ESCAPE.match(window, position):
+            return Progress.WAITS, position
+        return Progress.BREAKS, position
+
+
+def _end(pattern: re.Pattern[str], window: str, position: int) -> int:
+    match = pattern.match(window, position)
+    assert match is not None
+    return match.end()
