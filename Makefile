@@ -16,6 +16,11 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+demo: $(READY)  ## a document in, objects out: recorded answers, no model and no network needed
+	@rm -rf demo-output
+	$(BIN)/trustgraph-prompt extract demo/on-a-piece-of-chalk.txt \
+	    --provider scripted:demo/on-a-piece-of-chalk.recording.jsonl --output demo-output/objects.jsonl
+
 test: $(READY)  ## all tests; with a real Pulsar where one can be had
 	$(BIN)/python -m pytest
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import shlex
+import shutil
 import signal
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.worker.extract import Extraction
+
+HOPELESS = 20
+"""So many failures in a row, and nothing more is asked: the server is down, the key is wrong."""
 
 DEFAULT_PROMPTS = ["extract-definitions", "extract-relationships"]
 
@@ -78,6 +84,9 @@ def command(
             lines.add(result)
             tally.add(result)
             progress.update()
+            if tally.failed_in_a_row == HOPELESS:
+                output.note(f"giving up: {HOPELESS} failures in a row")
+                extraction.stop()
 
         extraction = extract.Extraction(
             jobs,
@@ -97,9 +106,11 @@ def command(
     if interrupted:
         output.note("interrupted; run the same command again for the rest")
         raise typer.Exit(130)
-    if tally.failures:
-        output.note("run the same command again to ask once more what failed")
+    if tally.failed:
+        output.note("run the same command again to ask once more what failed or was not asked")
         raise typer.Exit(1)
+    if script is not None and not as_json:
+        typer.echo(_the_same_with_a_model(files, out))
 
 
 async def _run(extraction: Extraction, provider: Provider) -> bool:
@@ -128,6 +139,15 @@ def _identity(script: str | None, model: str | None) -> str:
     if script is None:
         return model or ""
     return f"scripted:{hashlib.sha256(options.recording(script).read_bytes()).hexdigest()}"
+
+
+def _the_same_with_a_model(files: list[Path], out: Path) -> str:
+    program = "trustgraph-prompt" if shutil.which("trustgraph-prompt") else sys.argv[0]
+    command = shlex.join([program, "extract", *map(str, files), "-o", str(out)])
+    return (
+        "\nThese answers were recorded. The same with a real model, on any OpenAI-compatible server:\n"
+        f"  {command} --base-url http://localhost:11434/v1 --model NAME"
+    )
 
 
 @contextmanager

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from trustgraph_prompt.worker.gather import Job, Result
 
 MAX_EXAMPLES = 10
 """How many refusals, cuts and failures are told one by one; all are counted."""
+
+
+class Remark(NamedTuple):
+    """Something to say about one job; remarks sort in the order of the jobs."""
+
+    position: int
+    place: str
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.text}" if self.text else self.place
 
 
 @dataclass
@@ -22,11 +33,12 @@ class Tally:
     jobs: Sequence[Job]
     started: float = field(default_factory=time.monotonic)
     objects: Counter[str] = field(default_factory=Counter)
-    refused: list[str] = field(default_factory=list)
+    refused: list[Remark] = field(default_factory=list)
     refused_count: int = 0
-    completed: list[str] = field(default_factory=list)
-    truncated: list[str] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    completed: list[Remark] = field(default_factory=list)
+    truncated: list[Remark] = field(default_factory=list)
+    failed: list[Remark] = field(default_factory=list)
+    failed_in_a_row: int = 0
     earlier: int = 0
     done: int = 0
     tokens_in: int = 0
@@ -59,18 +71,24 @@ class Tally:
         self.done += 1
         self.earlier += result.earlier
         self.objects[job.prompt] += len(result.objects)
-        self._jobs_of_chunk -= Counter([(job.file, job.chunk)])
+        self._one_less_for((job.file, job.chunk))
         place = f"{job.file} chunk {job.chunk}, {job.prompt}"
-        if result.failure is not None:
-            self.failures.append(f"{place}: {result.failure}")
+        if result.failure is None:
+            self.failed_in_a_row = 0
+        else:
+            self.failed_in_a_row += 1
+            self.failed.append(Remark(job.position, place, result.failure))
         if answer is None:
             return
         self.refused_count += answer.rejected_count
-        self.refused += (f"{place}, object {r['index']}: {_why(r)}" for r in answer.rejected)
+        self.refused += (
+            Remark(job.position, f"{place}, object {rejected['index']}", _why(rejected))
+            for rejected in answer.rejected
+        )
         if answer.truncated:
-            self.truncated.append(place)
+            self.truncated.append(Remark(job.position, place))
         elif any(call["why"] == "continue" for call in answer.calls):
-            self.completed.append(place)
+            self.completed.append(Remark(job.position, place))
         if not result.earlier and job.id not in self._paid:
             self._paid.add(job.id)
             self.tokens_in += answer.usage.get("prompt_tokens") or 0
@@ -78,10 +96,11 @@ class Tally:
 
     def line(self) -> str:
         """How far it is, in one line."""
+        objects = self.objects.total()
+        rate = objects / max(self.seconds, 0.001)
         return (
             f"{self.done:,}/{len(self.jobs):,} answers, {self.chunks_done:,}/{self.chunks:,} chunks, "
-            f"{self.objects.total():,} objects, {self.tokens:,} tokens, "
-            f"{self.objects.total() / max(self.seconds, 0.001):,.1f} objects/s"
+            f"{objects:,} objects, {self.tokens:,} tokens, {rate:,.1f} objects/s"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -93,9 +112,9 @@ class Tally:
             "open": len(self.jobs) - self.done,
             "from_earlier_runs": self.earlier,
             "refused": self.refused_count,
-            "refusals": self.refused,
-            "cut": {"completed": self.completed, "truncated": self.truncated},
-            "failures": self.failures,
+            "refusals": _told(self.refused),
+            "cut": {"completed": _told(self.completed), "truncated": _told(self.truncated)},
+            "failures": _told(self.failed),
             "tokens": {"in": self.tokens_in, "out": self.tokens_out},
             "seconds": round(self.seconds, 3),
         }
@@ -111,36 +130,38 @@ class Tally:
         lines += (f"  {prompt:<28} {count:>6,}" for prompt, count in self.objects.items())
         if self.earlier:
             lines.append(f"{_number(self.earlier, 'answer')} kept from earlier runs, not paid again")
-        if self.refused_count:
-            lines.append(
-                f"refused: {_number(self.refused_count, 'object')} that broke the rules of their prompt"
-            )
-            lines += _examples(self.refused, self.refused_count)
-        if self.completed:
-            lines.append(
-                f"cut off and completed by asking for the rest: {_number(len(self.completed), 'answer')}"
-            )
-            lines += _examples(self.completed)
-        if self.truncated:
-            lines.append(f"cut off for good, complete objects kept: {_number(len(self.truncated), 'answer')}")
-            lines += _examples(self.truncated)
-        if self.failures:
-            lines.append(f"failed: {_number(len(self.failures), 'answer')}")
-            lines += _examples(self.failures)
+        lines += _section("refused", self.refused_count, "object", _told(self.refused))
+        lines += _section("cut off, then completed", len(self.completed), "answer", _told(self.completed))
+        lines += _section("cut off for good", len(self.truncated), "answer", _told(self.truncated))
+        reasons = Counter(remark.text for remark in self.failed).most_common()
+        failures = [f"{count:,} × {reason}" for reason, count in reasons]
+        lines += _section("failed", len(self.failed), "answer", failures)
         return "\n".join(lines)
 
+    def _one_less_for(self, chunk: tuple[str, int]) -> None:
+        self._jobs_of_chunk[chunk] -= 1
+        if not self._jobs_of_chunk[chunk]:
+            del self._jobs_of_chunk[chunk]
 
-def _why(rejected: Any) -> str:
+
+def _why(rejected: Mapping[str, Any]) -> str:
     return "; ".join(
         f"{issue['path']}: {issue['message']}" if issue["path"] else issue["message"]
         for issue in rejected["issues"]
     )
 
 
-def _examples(examples: Sequence[str], count: int | None = None) -> list[str]:
+def _told(remarks: Iterable[Remark]) -> list[str]:
+    return [str(remark) for remark in sorted(remarks)]
+
+
+def _section(title: str, count: int, noun: str, examples: Sequence[str]) -> list[str]:
+    """Lines under a title; none where there is nothing to tell."""
+    if not count:
+        return []
     shown = [f"  {example}" for example in examples[:MAX_EXAMPLES]]
-    more = (count or len(examples)) - len(shown)
-    return shown + [f"  and {more:,} more"] * (more > 0)
+    more = len(examples) - len(shown)
+    return [f"{title}: {_number(count, noun)}", *shown, *([f"  and {more:,} more"] if more else [])]
 
 
 def _number(count: int, noun: str) -> str:

@@ -56,6 +56,7 @@ class Gatherer:
         self._listen = listen
         self._objects: dict[str, dict[str, bytes]] = {}
         self._answers: dict[str, Answer] = {}
+        self._overruled: set[str] = set()
 
     @property
     def open(self) -> int:
@@ -77,7 +78,9 @@ class Gatherer:
     def take_answer(self, message: Message, *, earlier: bool = False) -> None:
         """An answer record. A failure of an earlier run does not count: its job is done again."""
         answer = Answer.decode(message.data)
-        if answer.request in self._open and not (earlier and answer.reason in UNSERVED):
+        if earlier and answer.reason in UNSERVED:
+            self._overruled.add(message.id)
+        elif answer.request in self._open and message.id not in self._overruled:
             self._answers[answer.request] = answer
             self._close_if_whole(answer, earlier=earlier)
 
