@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.model_server import DONE, ModelServer, Reply, Then, in_chunks, said, used
 from trustgraph_prompt import errors
+from trustgraph_prompt.ask import ask
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import (
     Call,
@@ -20,6 +21,7 @@ from trustgraph_prompt.llm import (
     ScriptedAnswer,
     ScriptedProvider,
 )
+from trustgraph_prompt.prompts import PromptDefinition, Question
 
 Play = Callable[[Iterable[ScriptedAnswer]], Provider]
 CALL = Call([Message("system", "Be brief."), Message("user", "Say it.")])
@@ -189,3 +191,31 @@ async def test_closing_twice_is_closing(play: Play) -> None:
 
     await provider.close()
     await provider.close()
+
+
+async def test_asking_comes_to_the_same(play: Play) -> None:
+    def lines(*numbers: int) -> str:
+        return "".join(f'{{"n": {n}, "s": "żółć"}}\n' for n in numbers)
+
+    async def no_waiting(seconds: float) -> None:
+        pass
+
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    entry = {"prompt": "unused", "response-type": "jsonl", "schema": schema}
+    script = [
+        ScriptedAnswer(error=errors.ProviderUnavailable("not now")),
+        ScriptedAnswer(lines(1, 2) + '{"n": 3, "s": "żó', error=errors.ProviderUnavailable("gone")),
+        ScriptedAnswer(f"Sure!\n{lines(2, 3, 4)}" + '{"n"', finish_reason="length"),
+        ScriptedAnswer(lines(5) + '{"n": "six"}\n', usage=Usage(7, 3, 10)),
+    ]
+
+    outcome = await ask(
+        PromptDefinition.from_entry("numbers", entry), Question("", "?"), play(script), sleep=no_waiting
+    )
+
+    assert [value["n"] for value in outcome.value] == [1, 2, 3, 4, 5]
+    assert outcome.truncated is False
+    assert [call.why for call in outcome.calls] == ["first", "transient", "continue", "continue"]
+    assert [call.text for call in outcome.calls] == [answer.text for answer in script]
+    assert [call.finish_reason for call in outcome.calls] == [None, None, "length", "stop"]
+    assert outcome.calls[-1].usage == Usage(7, 3, 10)

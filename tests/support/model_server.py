@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -23,7 +23,7 @@ class Then(Enum):
 class Reply:
     """One response; each part of its body is written and flushed on its own."""
 
-    parts: Sequence[bytes | Then] = ()
+    parts: Iterable[bytes | Then] = ()
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     content_type: str = "text/event-stream"

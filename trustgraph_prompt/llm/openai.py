@@ -185,16 +185,16 @@ class _Patience:
 async def _events(response: aiohttp.ClientResponse, patience: _Patience) -> AsyncGenerator[bytes, None]:
     """The data of each event up to `[DONE]`, or to the end of the body where a server never says so."""
     stream = EventStream()
-    head = b""
-    while chunk := await patience.wait(response.content.readany()):
+    head, done = b"", False
+    while not done and (chunk := await patience.wait(response.content.readany())):
         head = head or chunk[:_EXCERPT]
         for event in stream.feed(chunk):
-            if event.strip() == b"[DONE]":
+            if done := event.strip() == b"[DONE]":
                 await _reach_end(response)
-                return
+                break
             patience.answer_has_begun = True
             yield event
-    for event in stream.close():
+    for event in () if done else stream.close():
         if event.strip() != b"[DONE]":
             if not _is_json(event):
                 raise ProviderUnavailable("the connection was closed within an event")
