@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from uuid import uuid4
 
 from trustgraph_prompt.broker import topics
@@ -32,7 +32,7 @@ class TopicCaller:
 
     async def call(
         self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncGenerator[Message, None]:
         if self._ended:
             raise self._ended
         id = str(uuid4())

@@ -12,7 +12,7 @@ A topic is `persistent://tenant/namespace/name` or `non-persistent://…` (`topi
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -126,7 +126,7 @@ class Table(Protocol):
 
     entries: Mapping[str, Message]
 
-    def changes(self) -> AsyncIterator[Message]:
+    def changes(self) -> AsyncGenerator[Message, None]:
         """What is published from then on, key by key, in order; an empty `data` is a deletion."""
 
     async def close(self) -> None:
@@ -141,7 +141,7 @@ class Caller(Protocol):
 
     def call(
         self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
-    ) -> AsyncIterator[Message]:
+    ) -> AsyncGenerator[Message, None]:
         """Send with a fresh property `id`; gives each response that echoes it, in order.
 
         The caller decides which response is the last and leaves the iteration (`aclosing`). Raises

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 
 from trustgraph_prompt.broker.protocol import Message, Reader
 
@@ -31,7 +31,7 @@ class ReaderTable:
             raise
         return cls(reader, entries)
 
-    async def changes(self) -> AsyncIterator[Message]:
+    async def changes(self) -> AsyncGenerator[Message, None]:
         while message := await self._reader.receive():
             if message.key is not None:
                 yield message

@@ -1,0 +1,103 @@
+"""What every broker promises about request and response by id."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+
+import pytest
+
+from trustgraph_prompt.broker import Broker, Caller
+from trustgraph_prompt.errors import BrokerClosed, CallTimeout
+
+
+@pytest.fixture(params=["non-persistent", "persistent"])
+def topics(request: pytest.FixtureRequest, namespace: str) -> tuple[str, str]:
+    return f"{request.param}://{namespace}/ask", f"{request.param}://{namespace}/answer"
+
+
+@asynccontextmanager
+async def server(broker: Broker, topics: tuple[str, str], parts: int = 1) -> AsyncIterator[None]:
+    """Answers each request, in several parts, with noise around them."""
+    consumer = await broker.consumer(topics[0], "server")
+    producer = await broker.producer(topics[1])
+
+    async def serve() -> None:
+        while request := await consumer.receive():
+            await consumer.acknowledge(request)
+            for part in range(parts):
+                await producer.send(b"noise", properties={"id": "somebody else's"})
+                await producer.send(b"noise")
+                answer = request.data + b":%d" % part
+                await producer.send(answer, properties={"id": request.properties["id"]})
+
+    serving = asyncio.create_task(serve())
+    yield
+    await consumer.stop()
+    await serving
+
+
+async def ask(caller: Caller, data: bytes, parts: int = 1, timeout: float = 60.0) -> list[bytes]:
+    answers: list[bytes] = []
+    async with aclosing(caller.call(data, properties={"id": "mine", "x": "y"}, timeout=timeout)) as responses:
+        async for response in responses:
+            answers.append(response.data)
+            if len(answers) == parts:
+                break
+    return answers
+
+
+async def test_a_call_hears_its_own_responses_in_order(broker: Broker, topics: tuple[str, str]) -> None:
+    async with server(broker, topics, parts=3):
+        caller = await broker.caller(*topics)
+        assert await ask(caller, b"q", parts=3) == [b"q:0", b"q:1", b"q:2"]
+
+
+async def test_many_calls_share_a_caller(broker: Broker, topics: tuple[str, str]) -> None:
+    async with server(broker, topics, parts=2):
+        caller = await broker.caller(*topics)
+        answers = await asyncio.gather(*(ask(caller, b"%d" % number, parts=2) for number in range(50)))
+    assert answers == [[b"%d:0" % number, b"%d:1" % number] for number in range(50)]
+
+
+async def test_callers_do_not_disturb_each_other(broker: Broker, topics: tuple[str, str]) -> None:
+    async with server(broker, topics):
+        one, other = await broker.caller(*topics), await broker.caller(*topics)
+        answers = await asyncio.gather(ask(one, b"1"), ask(other, b"2"))
+    assert list(answers) == [[b"1:0"], [b"2:0"]]
+
+
+async def test_each_call_has_a_fresh_id_whatever_the_properties_say(
+    broker: Broker, topics: tuple[str, str]
+) -> None:
+    requests = await broker.consumer(topics[0], "server")
+    caller = await broker.caller(*topics)
+    ids = set()
+    for _ in range(2):
+        calling = asyncio.create_task(ask(caller, b"q"))
+        request = await requests.receive()
+        assert request is not None
+        assert request.properties["x"] == "y"
+        ids.add(request.properties["id"])
+        calling.cancel()
+        await asyncio.gather(calling, return_exceptions=True)
+    assert len(ids - {"mine"}) == 2
+
+
+async def test_a_call_without_a_response_times_out(broker: Broker, topics: tuple[str, str]) -> None:
+    caller = await broker.caller(*topics)
+    with pytest.raises(CallTimeout, match="ask"):
+        await ask(caller, b"q", timeout=0.2)
+
+
+async def test_closing_a_caller_ends_its_calls(broker: Broker, topics: tuple[str, str]) -> None:
+    caller = await broker.caller(*topics)
+    calling = asyncio.create_task(ask(caller, b"q"))
+    await asyncio.sleep(0.2)
+    await caller.close()
+    await caller.close()
+    with pytest.raises(BrokerClosed):
+        await asyncio.wait_for(calling, 10)
+    with pytest.raises(BrokerClosed):
+        await ask(caller, b"q")

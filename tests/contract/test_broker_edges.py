@@ -1,0 +1,204 @@
+"""What every broker does with hostile input and with use after the end: an error of ours, and it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trustgraph_prompt.broker import Broker, Consumer, EmbeddedBroker, Producer, PulsarBroker, connect
+from trustgraph_prompt.errors import (
+    BrokerClosed,
+    BrokerError,
+    BrokerUnavailable,
+    ConfigError,
+    MessageTooLarge,
+    TopicInvalid,
+)
+
+
+@pytest.fixture(params=["persistent", "non-persistent"])
+def topic(request: pytest.FixtureRequest, namespace: str) -> str:
+    return f"{request.param}://{namespace}/edges"
+
+
+async def is_alive(producer: Producer, consumer: Consumer) -> bool:
+    await producer.send(b"alive")
+    message = await consumer.receive()
+    return message is not None and message.data == b"alive"
+
+
+@pytest.mark.parametrize("name", ["", "x", "flow:tg", "kafka://a/b/c", "persistent://a/b", "flow:tg:a b"])
+async def test_a_bad_name_is_refused_at_once(broker: Broker, name: str) -> None:
+    with pytest.raises(TopicInvalid):
+        await broker.producer(name)
+    with pytest.raises(TopicInvalid):
+        await broker.consumer(name, "s")
+    with pytest.raises(TopicInvalid):
+        await broker.reader(name)
+    with pytest.raises(TopicInvalid):
+        await broker.table(name)
+    with pytest.raises(TopicInvalid):
+        await broker.caller("request:tg:x", name)
+
+
+@pytest.mark.parametrize("subscription", ["", "a b", "a/b"])
+async def test_a_bad_subscription_is_refused_at_once(broker: Broker, topic: str, subscription: str) -> None:
+    with pytest.raises(TopicInvalid, match="subscription"):
+        await broker.consumer(topic, subscription)
+
+
+async def test_queue_names_work_as_topics(broker: Broker, space: str) -> None:
+    consumer = await broker.consumer(f"request:{space}:ask:default", "s")
+    producer = await broker.producer(f"non-persistent://{space}/request/ask:default")
+    assert consumer.topic == producer.topic
+    assert await is_alive(producer, consumer)
+
+
+@pytest.mark.parametrize(
+    ("data", "key", "properties"),
+    [
+        (b"x" * 6_000_000, None, {}),
+        (b"x" * 3_000_000, None, {"p": "y" * 3_000_000}),
+        (b"x" * 3_000_000, "k" * 3_000_000, {}),
+        (b"", None, {str(number): "y" * 600 for number in range(10_000)}),
+    ],
+    ids=["data", "property", "key", "properties"],
+)
+async def test_what_is_too_large_is_refused_before_it_is_sent(
+    broker: Broker, topic: str, data: bytes, key: str | None, properties: dict[str, str]
+) -> None:
+    consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
+    with pytest.raises(MessageTooLarge, match="edges"):
+        await producer.send(data, key=key, properties=properties)
+    assert await is_alive(producer, consumer)
+
+
+async def test_nearly_five_megabytes_go_through(broker: Broker, topic: str) -> None:
+    consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
+    await producer.send(b"x" * 4_900_000, key="k" * 1000, properties={"p": "y" * 1000})
+    message = await consumer.receive()
+    assert message is not None
+    assert len(message.data) == 4_900_000
+
+
+async def test_text_that_is_no_unicode_is_refused(broker: Broker, topic: str) -> None:
+    consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
+    for key, properties in (("\ud800", {}), (None, {"p": "\ud800"}), (None, {"\ud800": "v"})):
+        with pytest.raises(BrokerError, match="UTF-8"):
+            await producer.send(b"x", key=key, properties=properties)
+    assert await is_alive(producer, consumer)
+
+
+async def test_control_characters_survive(broker: Broker, topic: str) -> None:
+    consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
+    await producer.send(b"x", key="k\x00\n'", properties={"a\x00'\"": "\x00\r\n\u2028"})
+    message = await consumer.receive()
+    assert message is not None
+    assert (message.key, message.properties) == ("k\x00\n'", {"a\x00'\"": "\x00\r\n\u2028"})
+
+
+async def test_a_closed_producer_sends_nothing(broker: Broker, topic: str) -> None:
+    producer = await broker.producer(topic)
+    await producer.close()
+    await producer.close()
+    with pytest.raises(BrokerClosed):
+        await producer.send(b"x")
+
+
+async def test_a_closed_broker_does_nothing_more(broker_url: str, topic: str) -> None:
+    broker = await connect(broker_url)
+    producer, consumer = await broker.producer(topic), await broker.consumer(topic, "s")
+    waiting = asyncio.create_task(consumer.receive())
+    await asyncio.sleep(0.1)
+    await broker.close()
+    await broker.close()
+    assert await waiting is None
+    with pytest.raises(BrokerClosed):
+        await producer.send(b"x")
+    with pytest.raises(BrokerClosed):
+        await broker.producer(topic)
+    with pytest.raises(BrokerClosed):
+        await broker.consumer(topic, "s")
+    with pytest.raises(BrokerClosed):
+        await broker.reader("flow:tg:edges")
+
+
+async def test_a_message_of_another_broker_cannot_be_acknowledged(broker: Broker, namespace: str) -> None:
+    topic = f"persistent://{namespace}/edges"
+    consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
+    await producer.send(b"x")
+    message = await consumer.receive()
+    assert message is not None
+    stranger = type(message)(message.data, message.topic, message.id)
+    with pytest.raises(BrokerError):
+        await consumer.acknowledge(stranger)
+    await consumer.acknowledge(message)
+    await consumer.acknowledge(message)
+    assert await is_alive(producer, consumer)
+
+
+@pytest.mark.pulsar
+async def test_a_namespace_that_does_not_exist_is_no_place_for_topics(pulsar_url: str) -> None:
+    async with await connect(pulsar_url) as broker:
+        for topic in ("persistent://nobody/nowhere/x", "non-persistent://nobody/nowhere/x"):
+            with pytest.raises(TopicInvalid, match="nowhere"):
+                await broker.producer(topic)
+            with pytest.raises(TopicInvalid, match="nowhere"):
+                await broker.consumer(topic, "s")
+
+
+async def test_each_url_has_its_broker(broker_url: str) -> None:
+    async with await connect(broker_url) as broker:
+        expected = PulsarBroker if broker_url.startswith("pulsar") else EmbeddedBroker
+        assert isinstance(broker, expected)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "x", "kafka://localhost", "http://localhost", "pulsar://", "pulsar://h:99999"]
+)
+async def test_what_is_no_brokers_url_is_a_mistake_in_the_configuration(url: str) -> None:
+    with pytest.raises(ConfigError, match="pulsar://"):
+        await connect(url)
+
+
+async def test_a_broker_that_is_not_there_is_unavailable() -> None:
+    with pytest.raises(BrokerUnavailable, match="nohost"):
+        await connect("pulsar://nohost.invalid:6650")
+
+
+async def test_a_file_that_is_no_broker_is_refused_and_left_alone(tmp_path: Path) -> None:
+    text = tmp_path / "letter.txt"
+    text.write_text("Dear Sir,\n" * 1000)
+    with pytest.raises(BrokerUnavailable, match=r"letter\.txt"):
+        await connect(f"embedded:{text}")
+    assert text.read_text().startswith("Dear Sir,")
+
+
+async def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
+    import sqlite3
+
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as database:
+        database.execute("CREATE TABLE photos (name)")
+    database.close()
+    with pytest.raises(BrokerUnavailable, match="no broker"):
+        await connect(f"embedded:{other}")
+    with sqlite3.connect(other) as database:
+        assert database.execute("SELECT name FROM sqlite_schema").fetchall() == [("photos",)]
+    database.close()
+
+
+async def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BrokerUnavailable, match="no/such/directory"):
+        await connect(f"embedded:{tmp_path}/no/such/directory/broker.db")
+
+
+async def test_importing_the_room_does_not_import_pulsars_client() -> None:
+    code = "import sys, trustgraph_prompt.broker; sys.exit('pulsar' in sys.modules)"
+    assert (
+        await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code], check=False)
+    ).returncode == 0

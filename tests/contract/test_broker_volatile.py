@@ -1,0 +1,179 @@
+"""What every broker promises about non-persistent topics: who is there and has room gets it, nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from trustgraph_prompt.broker import Broker, Message
+from trustgraph_prompt.errors import SubscriptionBusy, TopicInvalid
+
+
+@pytest.fixture
+def topic(namespace: str) -> str:
+    return f"non-persistent://{namespace}/calls"
+
+
+def data(message: Message | None) -> bytes:
+    assert message is not None
+    return message.data
+
+
+async def test_a_message_arrives_as_it_was_sent(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s")
+    producer = await broker.producer(topic)
+    await producer.send(b"x", key="ключ", properties={"id": "größe"})
+    message = await consumer.receive()
+    assert message is not None
+    assert (message.data, message.key, message.properties) == (b"x", "ключ", {"id": "größe"})
+    assert (message.topic, message.deliveries) == (topic, 1)
+    await consumer.acknowledge(message)
+
+
+async def test_nothing_is_kept_for_who_is_not_there(broker: Broker, topic: str) -> None:
+    producer = await broker.producer(topic)
+    await producer.send(b"before")
+    consumer = await broker.consumer(topic, "s")
+    await producer.send(b"while")
+    assert data(await consumer.receive()) == b"while"
+    await consumer.close()
+    await producer.send(b"between")
+    again = await broker.consumer(topic, "s")
+    await producer.send(b"after")
+    assert data(await again.receive()) == b"after"
+
+
+async def test_every_subscription_gets_a_message_and_one_consumer_of_each(broker: Broker, topic: str) -> None:
+    exclusive = await broker.consumer(topic, "e", type="exclusive")
+    shared = [await broker.consumer(topic, "s") for _ in range(2)]
+    producer = await broker.producer(topic)
+    payloads = [b"%d" % number for number in range(20)]
+    for payload in payloads:
+        await producer.send(payload)
+    assert [data(await exclusive.receive()) for _ in payloads] == payloads
+    for consumer in shared:
+        await consumer.stop()
+    divided = []
+    for consumer in shared:
+        while message := await consumer.receive():
+            divided.append(message.data)
+    assert sorted(divided) == sorted(payloads)
+
+
+async def test_messages_have_different_ids(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s")
+    producer = await broker.producer(topic)
+    for _ in range(3):
+        await producer.send(b"same")
+    received = [await consumer.receive() for _ in range(3)]
+    assert len({message.id for message in received if message}) == 3
+
+
+async def test_what_finds_no_room_is_dropped_and_what_found_it_is_not(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s", buffer=10)
+    producer = await broker.producer(topic)
+    for number in range(100):
+        await producer.send(b"%d" % number)
+        await asyncio.sleep(0.001)
+    await consumer.stop()
+    kept = []
+    while message := await consumer.receive():
+        kept.append(int(message.data))
+    assert 10 <= len(kept) <= 25
+    assert kept[:10] == list(range(10))
+
+
+async def test_room_comes_back_as_messages_are_received(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s", buffer=4)
+    producer = await broker.producer(topic)
+    for number in range(50):
+        await producer.send(b"%d" % number)
+        assert data(await consumer.receive()) == b"%d" % number
+
+
+async def test_a_burst_that_fits_is_received_whole(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s", buffer=500)
+    producer = await broker.producer(topic)
+    await asyncio.gather(*(producer.send(b"%d" % number) for number in range(400)))
+    assert {data(await consumer.receive()) for _ in range(400)} == {b"%d" % number for number in range(400)}
+
+
+async def test_a_stopped_consumer_gives_what_it_has_and_takes_nothing_more(
+    broker: Broker, topic: str
+) -> None:
+    stopping = await broker.consumer(topic, "s")
+    producer = await broker.producer(topic)
+    for number in range(5):
+        await producer.send(b"%d" % number)
+    assert data(await stopping.receive()) == b"0"
+    await stopping.stop()
+    await stopping.stop()
+    successor = await broker.consumer(topic, "s")
+    await producer.send(b"new")
+    assert [data(await stopping.receive()) for _ in range(4)] == [b"1", b"2", b"3", b"4"]
+    assert await stopping.receive() is None
+    assert data(await successor.receive()) == b"new"
+    await stopping.close()
+
+
+async def test_stopping_an_exclusive_consumer_frees_its_place(broker: Broker, topic: str) -> None:
+    first = await broker.consumer(topic, "s", type="exclusive")
+    with pytest.raises(SubscriptionBusy):
+        await broker.consumer(topic, "s", type="exclusive")
+    await first.stop()
+    second = await broker.consumer(topic, "s", type="exclusive")
+    producer = await broker.producer(topic)
+    await producer.send(b"x")
+    assert data(await second.receive()) == b"x"
+
+
+@pytest.mark.parametrize("end", ["stop", "close"])
+async def test_a_waiting_receive_ends_with_none(broker: Broker, topic: str, end: str) -> None:
+    consumer = await broker.consumer(topic, "s")
+    waiting = asyncio.create_task(consumer.receive())
+    await asyncio.sleep(0.2)
+    await getattr(consumer, end)()
+    assert await asyncio.wait_for(waiting, 10) is None
+
+
+async def test_what_a_closed_consumer_had_is_gone(broker: Broker, topic: str) -> None:
+    first = await broker.consumer(topic, "s")
+    producer = await broker.producer(topic)
+    for _ in range(3):
+        await producer.send(b"old")
+    await first.receive()
+    await first.close()
+    assert await first.receive() is None
+    second = await broker.consumer(topic, "s")
+    await producer.send(b"new")
+    assert data(await second.receive()) == b"new"
+
+
+async def test_there_is_no_delay(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s")
+    producer = await broker.producer(topic)
+    await producer.send(b"x", deliver_after=3600.0)
+    assert data(await consumer.receive()) == b"x"
+
+
+async def test_there_is_no_retry_but_dead_letters_are_kept(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s")
+    producer = await broker.producer(topic)
+    await producer.send(b"x", properties={"id": "1"})
+    message = await consumer.receive()
+    assert message is not None
+    with pytest.raises(TopicInvalid):
+        await consumer.retry(message, 1.0)
+    await consumer.bury(message, "bad")
+    kept = f"{topic.removeprefix('non-')}-s-DLQ"
+    dead = await (await broker.consumer(kept, "dead")).receive()
+    assert dead is not None
+    assert (dead.data, dead.topic, dead.properties["reason"]) == (b"x", topic, "bad")
+
+
+async def test_it_cannot_be_read_back(broker: Broker, topic: str) -> None:
+    with pytest.raises(TopicInvalid):
+        await broker.reader(topic)
+    with pytest.raises(TopicInvalid):
+        await broker.table(topic)
