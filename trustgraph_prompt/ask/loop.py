@@ -43,17 +43,17 @@ async def ask(
     allowance = Allowance(budget, clock=clock, published=published, price=price)
     asking = _Asking(prompt, provider, allowance, retry, listen, sleep)
     harvest = asking.harvest
-    attempts_left = min(prompt.attempts, budget.attempts or prompt.attempts)
+    attempts = min(prompt.attempts, budget.attempts or prompt.attempts)
     why, conversation = "first", messages.opening(question)
     while (spent := allowance.spent()) is None:
-        attempts_left -= why != "continue"
         try:
             harvest.add(await asking.put(why, conversation))
         except ProviderError as error:
             return harvest.failed(error, allowance.spent())
         if harvest.may_go_on:
             why, conversation = "continue", messages.continuation(question, harvest.objects)
-        elif harvest.is_worth_another_attempt and attempts_left:
+        elif attempts > 1 and harvest.is_worth_another_attempt:
+            attempts -= 1
             why, conversation = "invalid", messages.correction(question, harvest.last)
         else:
             return harvest.outcome()
