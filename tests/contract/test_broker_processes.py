@@ -1,0 +1,272 @@
+"""Several processes on one file, or on one Pulsar: they wake each other, and survive each other's deaths."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from trustgraph_prompt.broker import Broker, connect
+from trustgraph_prompt.errors import SubscriptionBusy
+
+Process = asyncio.subprocess.Process
+Start = Callable[..., Awaitable[Process]]
+
+#: Another process: runs the given lines as the body of a coroutine that has `broker` and `topic`.
+PROGRAM = """
+import asyncio, sys
+from trustgraph_prompt.broker import connect
+
+async def main(url, topic):
+    async with await connect(url) as broker:
+        {body}
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+HOLD = """
+consumer = await broker.consumer(topic, "s", type="{type}")
+message = await consumer.receive()
+print(message.data.decode(), flush=True)
+await asyncio.sleep(600)
+"""
+
+ECHO = """
+consumer = await broker.consumer(topic, "echo")
+producer = await broker.producer(topic + "-echo")
+print("ready", flush=True)
+while message := await consumer.receive():
+    await producer.send(message.data)
+    await consumer.acknowledge(message)
+"""
+
+SEND = """
+producer = await broker.producer(topic)
+number = 0
+while True:
+    await producer.send(str(number).encode())
+    print(number, flush=True)
+    number += 1
+"""
+
+
+@pytest.fixture(params=["file", pytest.param("pulsar", marks=pytest.mark.pulsar)])
+def broker_kind(request: pytest.FixtureRequest) -> str:
+    """Memory is a process's own."""
+    return str(request.param)
+
+
+@pytest.fixture(params=["persistent", "non-persistent"])
+def any_topic(request: pytest.FixtureRequest, namespace: str) -> str:
+    return f"{request.param}://{namespace}/between"
+
+
+@pytest.fixture
+def topic(namespace: str) -> str:
+    return f"persistent://{namespace}/between"
+
+
+@pytest.fixture
+async def start(broker_url: str) -> AsyncIterator[Start]:
+    """Start another process with a body for `PROGRAM`."""
+    processes: list[Process] = []
+
+    async def run(body: str, topic: str) -> Process:
+        program = PROGRAM.format(body=body.strip().replace("\n", "\n        "))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", program, broker_url, topic, stdout=asyncio.subprocess.PIPE
+        )
+        processes.append(process)
+        return process
+
+    yield run
+    for process in processes:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.communicate()
+
+
+async def said(process: Process) -> str:
+    assert process.stdout is not None
+    return (await process.stdout.readline()).decode().strip()
+
+
+async def test_processes_wake_each_other(broker: Broker, any_topic: str, start: Start) -> None:
+    echoed = await broker.consumer(f"{any_topic}-echo", "s")
+    echo = await start(ECHO, any_topic)
+    assert await said(echo) == "ready"
+    producer = await broker.producer(any_topic)
+    took = []
+    for number in range(30):
+        started = time.monotonic()
+        await producer.send(b"%d" % number)
+        message = await echoed.receive()
+        assert message is not None
+        assert message.data == b"%d" % number
+        await echoed.acknowledge(message)
+        took.append(time.monotonic() - started)
+    assert median(took) < 0.25, "they look for news only once a second"
+
+
+@pytest.mark.parametrize("type", ["shared", "exclusive"])
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+async def test_what_a_dead_process_held_comes_again(
+    broker: Broker, topic: str, start: Start, type: str, end: signal.Signals
+) -> None:
+    producer = await broker.producer(topic)
+    await producer.send(b"held")
+    holder = await start(HOLD.format(type=type), topic)
+    assert await said(holder) == "held"
+    if type == "exclusive":
+        with pytest.raises(SubscriptionBusy):
+            await broker.consumer(topic, "s")
+    holder.send_signal(end)
+    await holder.wait()
+    died = time.monotonic()
+    while True:
+        try:
+            consumer = await broker.consumer(topic, "s")
+            break
+        except SubscriptionBusy:
+            assert time.monotonic() - died < 10
+            await asyncio.sleep(0.05)
+    message = await consumer.receive()
+    assert message is not None
+    assert message.data == b"held"
+    assert time.monotonic() - died < 10
+
+
+async def test_a_waiting_consumer_is_given_what_a_dead_process_held(
+    broker: Broker, topic: str, start: Start
+) -> None:
+    producer = await broker.producer(topic)
+    await producer.send(b"held")
+    holder = await start(HOLD.format(type="shared"), topic)
+    assert await said(holder) == "held"
+    consumer = await broker.consumer(topic, "s")
+    waiting = asyncio.create_task(consumer.receive())
+    await asyncio.sleep(0.2)
+    assert not waiting.done()
+    holder.kill()
+    message = await asyncio.wait_for(waiting, 10)
+    assert message is not None
+    assert message.data == b"held"
+
+
+async def test_what_send_confirmed_survives_the_sender(broker: Broker, topic: str, start: Start) -> None:
+    consumer = await broker.consumer(topic, "s")
+    sender = await start(SEND, topic)
+    confirmed = [int(await said(sender)) for _ in range(50)]
+    sender.kill()
+    rest, _ = await sender.communicate()
+    confirmed += [int(number) for number in rest.split(b"\n")[:-1]]
+    arrived: list[int] = []
+    while len(arrived) <= confirmed[-1]:
+        message = await consumer.receive()
+        assert message is not None
+        await consumer.acknowledge(message)
+        arrived.append(int(message.data))
+    assert arrived == list(range(len(arrived)))
+
+
+class TestOneFile:
+    """What concerns the file alone."""
+
+    @pytest.fixture
+    def broker_kind(self) -> str:
+        return "file"
+
+    async def test_messages_survive_the_process(self, broker_url: str, topic: str) -> None:
+        async with await connect(broker_url) as broker:
+            await (await broker.producer(topic)).send(b"kept", key="k", properties={"a": "b"})
+        async with await connect(broker_url) as broker:
+            message = await (await broker.consumer(topic, "s")).receive()
+        assert message is not None
+        assert (message.data, message.key, message.properties) == (b"kept", "k", {"a": "b"})
+
+    async def test_a_process_that_starts_again_has_its_exclusive_place_at_once(
+        self, broker_url: str, topic: str, start: Start
+    ) -> None:
+        async with await connect(broker_url) as broker:
+            await (await broker.producer(topic)).send(b"held")
+        holder = await start(HOLD.format(type="exclusive"), topic)
+        await said(holder)
+        holder.kill()
+        await holder.wait()
+        async with await connect(broker_url) as broker:
+            message = await (await broker.consumer(topic, "s", type="exclusive")).receive()
+        assert message is not None
+        assert message.data == b"held"
+
+    async def test_work_that_is_done_leaves_the_file(
+        self, broker_url: str, topic: str, tmp_path: Path
+    ) -> None:
+        async with await connect(broker_url) as broker:
+            producer, consumer = await broker.producer(topic), await broker.consumer(topic, "s")
+            for _ in range(300):
+                await producer.send(b"x" * 10_000)
+                message = await consumer.receive()
+                assert message is not None
+                await consumer.acknowledge(message)
+        assert (tmp_path / "broker.db").stat().st_size < 500_000
+        assert left_behind(tmp_path) == []
+
+    async def test_a_topic_that_nobody_subscribed_to_keeps_its_messages(
+        self, broker_url: str, topic: str
+    ) -> None:
+        for number in range(3):
+            async with await connect(broker_url) as broker:
+                await (await broker.producer(topic)).send(b"%d" % number)
+                await (await broker.reader(topic)).receive()
+        async with await connect(broker_url) as broker:
+            consumer = await broker.consumer(topic, "s")
+            assert [m.data for _ in range(3) if (m := await consumer.receive())] == [b"0", b"1", b"2"]
+
+    async def test_a_table_that_is_opened_again_and_again_stays_small(
+        self, broker_url: str, topic: str, tmp_path: Path
+    ) -> None:
+        for round in range(20):
+            async with await connect(broker_url) as broker:
+                producer = await broker.producer(topic)
+                for number in range(10):
+                    await producer.send(b"%d" % round * 5000, key=str(number))
+                assert len((await broker.table(topic)).entries) == 10
+        assert (tmp_path / "broker.db").stat().st_size < 800_000
+
+    async def test_a_path_longer_than_a_socket_allows_works(self, tmp_path: Path, topic: str) -> None:
+        deep = tmp_path / ("d" * 120)
+        deep.mkdir()
+        async with (
+            await connect(f"embedded:{deep}/b.db") as one,
+            await connect(f"embedded:{deep}/b.db") as two,
+        ):
+            consumer = await two.consumer(topic, "s")
+            waiting = asyncio.create_task(consumer.receive())
+            await (await one.producer(topic)).send(b"x")
+            assert await waiting is not None
+        assert left_behind(deep) == []
+
+    async def test_a_file_locked_by_another_program_is_waited_for(
+        self, broker_url: str, broker: Broker, topic: str
+    ) -> None:
+        producer = await broker.producer(topic)
+        with sqlite3.connect(broker_url.partition(":")[2], isolation_level=None) as other:
+            other.execute("BEGIN IMMEDIATE")
+            sending = asyncio.create_task(producer.send(b"x"))
+            await asyncio.sleep(0.5)
+            assert not sending.done()
+            other.execute("COMMIT")
+            await sending
+        other.close()
+
+
+def left_behind(directory: Path) -> list[str]:
+    return [path.name for path in (directory / "broker.db-peers").glob("*")]
