@@ -1,7 +1,7 @@
 """How far a broken value reaches.
 
 Nothing of it is read, and nothing behind it is lost. Brackets are counted without grammar, strings end with
-their line, and where a line begins a new value in a place that has no room for one, the broken value is over.
+their line, and where a line begins with a value that has no place in the broken one, the broken one is over.
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ import re
 
 from trustgraph_prompt.reader.value import Raw
 
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\[^\n])*+"?|[{[]++|[}\]]++|</?(?:think|reasoning)', re.IGNORECASE)
-_REST_OF_STRING = re.compile(r'(?:[^"\\\n]|\\[^\n])*+"?')
+_STRING = r'(?:[^"\\\n]|\\[^\n])*+("?)'
+_TOKEN = re.compile(rf'"{_STRING}|[{{[]++|[}}\]]++|</?(?:think|reasoning)', re.IGNORECASE)
+_REST_OF_STRING = re.compile(_STRING)
+_TAG_BEGUN = re.compile(r"(?:</?[a-z]*)?\Z", re.IGNORECASE)
+_LONGEST_TAG = 12
 _NEXT_LINE = re.compile(r"\n(?:[^\S\n]*\n)*+([^\S\n]*+)(?=\S)")
 _MARKED = re.compile(r"(?:[-*+•]|\d{1,6}[.):])[ \t]*+[{[]")
 _MARK_BEGUN = re.compile(r"(?:[-*+•]|\d{1,6}[.):]?)[ \t]*+\Z")
 
 
 class Damage:
-    """Measures a broken value: its open brackets, and the column in which it began.
-
-    A line is looked at when it is complete; until then nothing but `trigger` gets further.
-    """
+    """Measures a broken value: its open brackets, and the column in which it began."""
 
     def __init__(
         self, stack: list[str], raw: Raw, column: int, *, awaits_value: bool, in_string: bool = False
     ) -> None:
         self.raw = raw
-        self.trigger = "\n"
         self._stack = stack
         self._column = column
         self._awaits_value = awaits_value
@@ -38,40 +37,48 @@ class Damage:
         while True:
             newline = window.find("\n", position)
             if newline < 0:
-                if not final:
-                    self.trigger = "\n"
-                    return False, position
-                newline = len(window)
-            end = self._end_in_line(window, position, newline)
-            if end is not None:
-                return True, end
+                over, position = self._follow_line(window, position, len(window), complete=final)
+                return over or final, position
+            over, position = self._follow_line(window, position, newline, complete=True)
+            if over:
+                return True, position
             following = _NEXT_LINE.match(window, newline)
             if following is None or (not final and _MARK_BEGUN.match(window, following.end())):
-                self.trigger = ""  # any character may be the first of the next line
                 return final, newline
             if self._begins_anew(window, following.end(), len(following[1])):
                 return True, newline
             position = following.end()
 
-    def _end_in_line(self, window: str, start: int, end: int) -> int | None:
+    def _follow_line(self, window: str, start: int, end: int, *, complete: bool) -> tuple[bool, int]:
+        """Whether the value ends in this line, and where; else how far the line was used."""
+        if not complete:
+            begun = _TAG_BEGUN.search(window, max(start, end - _LONGEST_TAG), end)
+            end = begun.start() if begun else end
+        position, used = start, end
         if self._in_string:
-            match = _REST_OF_STRING.match(window, start, end)
-            start = match.end() if match else start
-            self._in_string = False
-        for token in _TOKEN.finditer(window, start, end):
+            rest = _REST_OF_STRING.match(window, start, end)
+            assert rest is not None
+            position = rest.end()
+            self._in_string = not complete and not rest[1]
+        for token in () if self._in_string else _TOKEN.finditer(window, position, end):
             mark = token[0]
             if mark[0] == "<":
-                return token.start()
+                return True, token.start()
             if mark[0] in "{[":
                 self._stack.extend(mark)
-            elif mark[0] in "}]":
-                if len(mark) >= len(self._stack):
-                    return token.start() + len(self._stack)
+            elif mark[0] == '"':
+                self._in_string = not complete and not token[1]
+                position = token.end()
+            elif len(mark) >= len(self._stack):
+                return True, token.start() + len(self._stack)
+            else:
                 del self._stack[-len(mark) :]
-        last = window[start:end].rstrip()[-1:]
+        if self._in_string:
+            used = position
+        last = window[start:used].rstrip()[-1:]
         if last:
             self._awaits_value = last in (":" if self._stack[-1] == "{" else "[,")
-        return None
+        return False, used
 
     def _begins_anew(self, window: str, start: int, column: int) -> bool:
         if window[start] in "`~<" or _MARKED.match(window, start):

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 import orjson
 
+MAX_DEPTH = 200  # deeper values break what handles them later: repr, copies, other encoders
+
 _DIGITS_ONLY = bytes(48 if chr(code) in "0123456789" else 32 for code in range(256))
 _LONG_NUMBER = b"0" * 19  # the shortest integer beyond 64 bits
 # A pair of surrogates, half of one, or any other escape.
@@ -22,7 +24,7 @@ class NotJson(ValueError):
 
 
 def decode(text: str) -> Any:
-    """The value of a JSON text (RFC 8259), nested as deep as the decoders take it.
+    """The value of a JSON text (RFC 8259); that it is not too deep is the caller's to see to.
 
     Integers keep all their digits, the last of duplicate keys wins, half a surrogate pair becomes U+FFFD.
     Raises `NotJson`; also for NaN, Infinity and numbers too large for a float.
@@ -40,20 +42,28 @@ def has_long_number(text: str) -> bool:
     return _LONG_NUMBER in text.encode(errors="replace").translate(_DIGITS_ONLY)
 
 
+def refuse(text: str) -> NoReturn:
+    """Say by `NotJson` what is wrong with a text that is known not to be usable."""
+    _strictly(text)
+    raise NotJson(f"nested deeper than {MAX_DEPTH} levels")
+
+
 def _decode_exactly(text: str) -> Any:
     whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if "\\u" in whole:
+        whole = _ESCAPE.sub(lambda escape: "\\ufffd" if escape[1] else escape[0], whole)
+    return _strictly(whole)
+
+
+def _strictly(text: str) -> Any:
     try:
-        return json.loads(
-            _ESCAPE.sub(lambda escape: "\\ufffd" if escape[1] else escape[0], whole),
-            parse_float=_finite,
-            parse_constant=_no_constant,
-        )
+        return _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise NotJson(f"{error.msg} at line {error.lineno} column {error.colno}") from None
     except NotJson:
         raise
     except RecursionError:
-        raise NotJson("nested too deep") from None
+        raise NotJson(f"nested deeper than {MAX_DEPTH} levels") from None
     except ValueError:
         raise NotJson("an integer with too many digits") from None
 
@@ -67,3 +77,6 @@ def _finite(digits: str) -> float:
 
 def _no_constant(name: str) -> NoReturn:
     raise NotJson(f"{name} is no JSON number")
+
+
+_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_no_constant)

@@ -10,11 +10,10 @@ import orjson
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.reader.decode import NotJson, decode, has_long_number
+from trustgraph_prompt.reader.decode import MAX_DEPTH, NotJson, decode, has_long_number, refuse
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Stage
 from trustgraph_prompt.reader.scanner import MAX_PIECES, Kind, Piece, Scanner
 from trustgraph_prompt.reader.truncation import cut_short
-from trustgraph_prompt.reader.value import MAX_DEPTH
 
 # Single keys that models wrap lists of objects in; a schema that declares one of them takes it back.
 _WRAPPERS = {"answer", "data", "entries", "items", "list", "objects", "output", "records", "response"} | {
@@ -40,10 +39,6 @@ class Objects:
         self._scanner = Scanner(is_wrapper=self._is_wrapper)
         self._wrapper = (0, 0)
         self._says_nothing = False
-
-    @property
-    def trigger(self) -> str:
-        return self._scanner.trigger
 
     def feed(self, text: str) -> list[Any]:
         """The objects that `text` completes and the contract accepts."""
@@ -113,13 +108,14 @@ class Objects:
 
     def _judge(self, piece: Piece) -> None:
         try:
-            value = decode(piece.raw)
-            if piece.kind is Kind.VALUE and self._contract.accepts(value):
+            value = decode(piece.raw) if piece.kind is Kind.VALUE else refuse(piece.raw)
+        except NotJson as error:
+            issues: tuple[Issue, ...] = (Issue(Reason.INVALID_JSON, f"no JSON: {error}"),)
+        else:
+            if self._contract.accepts(value):
                 self.accepted.append(value)
                 return
-            issues = self._contract.issues(value) if piece.kind is Kind.VALUE else (_TOO_DEEP,)
-        except NotJson as error:
-            issues = (Issue(Reason.INVALID_JSON, f"no JSON: {error}"),)
+            issues = self._contract.issues(value)
         self.rejected.append(Rejected(len(self.accepted) + len(self.rejected), piece.raw, issues))
 
     def _retract(self, accepted: int, rejected: int) -> None:
@@ -131,9 +127,6 @@ class Objects:
         if self._contract.declares(name):
             return False
         return name.lower() in _WRAPPERS or not self._contract.accepts({name: []})
-
-
-_TOO_DEEP = Issue(Reason.INVALID_JSON, f"nested deeper than {MAX_DEPTH} levels")
 
 
 def clean_lines(text: str, contract: Contract) -> list[Any] | None:

@@ -12,6 +12,7 @@ from trustgraph_prompt.reader.single import read_value
 from trustgraph_prompt.reader.truncation import cut_short
 
 _BOM = "\ufeff"
+_ENDS_OBJECT = "}"
 
 
 def read(text: str, contract: Contract | Format, *, finish_reason: str | None = None) -> Outcome:
@@ -51,7 +52,7 @@ class StreamReader:
         if self._objects is None:
             return []
         self._unread.append(chunk)
-        if self._objects.trigger not in chunk:
+        if _ENDS_OBJECT not in chunk:
             return []
         return self._objects.feed(self._take_unread())
 

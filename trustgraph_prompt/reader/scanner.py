@@ -16,12 +16,12 @@ from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.damage import Damage
 from trustgraph_prompt.reader.value import LONGEST_WRAPPER, OpenValue, Progress, Raw
 
-MAX_PIECES = 50_000
+MAX_PIECES = 20_000
 
 _TAG = "(?:think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis)>"
 _LANDMARK = rf"`{{3,}}|~{{3,}}|</?{_TAG}"
 _OBJECTS = re.compile(rf"\{{|{_LANDMARK}", re.IGNORECASE)
-_VALUES = re.compile(rf"[{{[]|{_LANDMARK}", re.IGNORECASE)
+_VALUES = re.compile(rf'\{{|\[(?=\s*+(?:[]\[{{"\d\-tfn]|\Z))|{_LANDMARK}', re.IGNORECASE)
 _LANDMARK_BEGUN = re.compile(r"(?:`+|~+|</?\w*)\Z")
 _END_OF_THINKING = re.compile(f"</{_TAG}", re.IGNORECASE)
 _LONGEST_TAG = 16
@@ -57,7 +57,7 @@ class Scanner:
     """Finds the objects in the text of an answer; with `arrays`, the outermost arrays too.
 
     `is_wrapper(key)` says whether an object whose first member is `key` with an array of objects merely
-    wraps them; `key` is a JSON string. A chunk without `trigger` completes nothing ("" is in every chunk).
+    wraps them; `key` is a JSON string.
 
     After `close`: `cut` is whether the text ends within a value or in thinking, `fenced` whether in a code
     fence, `between` what stood around the values (each is `{}` there, or `{\\n}` if it took several lines),
@@ -65,7 +65,6 @@ class Scanner:
     """
 
     def __init__(self, *, arrays: bool = False, is_wrapper: Callable[[str], bool] = lambda _: False) -> None:
-        self.trigger = self._ends_value = "" if arrays else "}"
         self.cut = False
         self.fenced = False
         self.full = False
@@ -117,8 +116,7 @@ class Scanner:
 
     def _search(self, position: int) -> int | None:
         """Between values: look for the next one, past fences and thinking."""
-        window, self.trigger = self._window, self._ends_value
-        passed = position
+        window, passed = self._window, position
         while not self.full and (match := self._roots.search(window, position)):
             start, position = match.span()
             mark = match[0][0]
@@ -190,7 +188,6 @@ class Scanner:
         if match := _END_OF_THINKING.search(self._window, position):
             self._mode = self._search
             return match.end()
-        self.trigger = ">"
         self.cut = self._final
         self._wait(max(position, len(self._window) - _LONGEST_TAG))
         return None
@@ -198,7 +195,6 @@ class Scanner:
     def _follow(self, position: int) -> int | None:
         """In a value that obeys the grammar so far."""
         value, window = self._value, self._window
-        self.trigger = self._ends_value
         progress, position = value.advance(window, position)
         match progress:
             case Progress.WAITS:
@@ -253,5 +249,4 @@ class Scanner:
             return position
         self._damage.raw.keep(self._window, position)
         self._wait(position)
-        self.trigger = self._damage.trigger
         return None

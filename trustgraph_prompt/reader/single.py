@@ -9,11 +9,10 @@ from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.reader.decode import NotJson, decode
+from trustgraph_prompt.reader.decode import MAX_DEPTH, NotJson, decode, refuse
 from trustgraph_prompt.reader.outcome import Outcome, Stage
 from trustgraph_prompt.reader.scanner import Kind, Piece, Scanner
 from trustgraph_prompt.reader.truncation import cut_short
-from trustgraph_prompt.reader.value import MAX_DEPTH
 
 _AROUND = re.compile(r"^[ \t]*(?:`{3,}|~{3,}).*$|</?\w+>", re.MULTILINE)
 
@@ -92,14 +91,10 @@ def _decoded(pieces: Iterable[Piece]) -> tuple[list[tuple[Any, bool]], list[str]
     values, broken = [], []
     for piece in pieces:
         try:
-            value = decode(piece.raw)
+            value = decode(piece.raw) if piece.kind is Kind.VALUE else refuse(piece.raw)
+            values.append((value, piece.fenced))
         except NotJson as error:
             broken.append(str(error))
-            continue
-        if piece.kind is Kind.VALUE:
-            values.append((value, piece.fenced))
-        else:
-            broken.append(f"nested deeper than {MAX_DEPTH} levels")
     return values, broken
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from trustgraph_prompt.reader import grammar
+from trustgraph_prompt.reader.decode import MAX_DEPTH
 
-MAX_DEPTH = 200
 LONGEST_WRAPPER = 100  # characters in the name of a wrapper, as it is written
 
 # What may come next within a value, and what is expected after it.
