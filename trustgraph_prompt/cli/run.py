@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,6 +16,8 @@ from trustgraph_prompt.cli import options
 if TYPE_CHECKING:
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.worker import Flow, Prompts
+
+log = logging.getLogger(__name__)
 
 EXAMPLE = (
     "Example:  trustgraph-prompt run --broker pulsar://localhost:6650 --http 0.0.0.0:8000 "
@@ -75,7 +78,8 @@ async def _run(
         if http is not None:
             from trustgraph_prompt.worker.http import serve
 
-            await closing.enter_async_context(serve(http, worker.health, worker.metrics))
+            address = await closing.enter_async_context(serve(http, worker.health, worker.metrics))
+            log.info("serving /livez, /readyz and /metrics", extra={"http": address})
         await run_until_signalled(worker)
 
 

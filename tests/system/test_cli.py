@@ -1,0 +1,266 @@
+"""The commands as processes: what they print, where, and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import DOCUMENT, ROOT, SCRIPTED, run
+
+DEFINITION = {
+    "type": "object",
+    "properties": {"entity": {"type": "string"}, "definition": {"type": "string"}},
+    "required": ["entity", "definition"],
+}
+
+COMMANDS = [
+    ["extract"],
+    ["ask"],
+    ["read"],
+    ["render"],
+    ["check"],
+    ["run"],
+    ["config", "push"],
+    ["config", "list"],
+    ["config", "get"],
+    ["config", "delete"],
+    ["config", "watch"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_help_has_an_example(command: list[str]) -> None:
+    result = run(*command, "--help")
+    assert result.returncode == 0
+    assert f"Example:  trustgraph-prompt {' '.join(command)}" in result.stdout
+
+
+def test_version() -> None:
+    assert run("--version").stdout.startswith("trustgraph-prompt 0.")
+
+
+def test_completion_knows_the_commands() -> None:
+    result = run(
+        _TRUSTGRAPH_PROMPT_COMPLETE="complete_bash", COMP_WORDS="trustgraph-prompt ex", COMP_CWORD="1"
+    )
+    assert result.stdout.split() == ["extract"]
+
+
+class TestRead:
+    def test_prints_valid_objects_and_says_what_it_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "schema.json").write_text(json.dumps(DEFINITION))
+        (tmp_path / "answer.txt").write_text(
+            'Sure!\n{"entity": "chalk", "definition": "rock"}\n{"entity": "lime"}\nAnything else?'
+        )
+        result = run("read", "answer.txt", "--format", "jsonl", "--schema", "schema.json", folder=tmp_path)
+        assert result.returncode == 0
+        assert result.stdout == '{"entity": "chalk", "definition": "rock"}\n'
+        assert "refused object 1" in result.stderr
+        assert "definition" in result.stderr
+
+    def test_reads_standard_input(self) -> None:
+        result = run("read", "-", "--format", "json", input='Here:\n```json\n{"a": [1, 2]}\n```\n')
+        assert result.returncode == 0
+        assert json.loads(result.stdout) == {"a": [1, 2]}
+
+    def test_gives_the_whole_outcome_as_json(self) -> None:
+        result = run("read", "-", "--format", "json", "--json", input="no idea")
+        outcome = json.loads(result.stdout)
+        assert result.returncode == 1
+        assert outcome["value"] is None
+        assert outcome["reason"] == "extraction_failed"
+
+    def test_ends_with_1_and_the_reason_where_there_is_no_value(self) -> None:
+        result = run("read", "-", "--format", "json", input="no idea")
+        assert result.returncode == 1
+        assert result.stdout == ""
+        assert "extraction_failed" in result.stderr
+
+    def test_big_integers_come_out_as_they_went_in(self) -> None:
+        number = 2**80 + 1
+        result = run("read", "-", "--format", "json", input=f'{{"n": {number}}}')
+        assert json.loads(result.stdout) == {"n": number}
+
+
+class TestRender:
+    def test_prints_system_text_and_question(self) -> None:
+        result = run("render", "extract-definitions", "--term", "text=Chalk is soft.")
+        assert result.returncode == 0
+        assert result.stdout.startswith("[system]\n")
+        assert "Chalk is soft." in result.stdout.partition("[prompt]\n")[2]
+
+    def test_takes_terms_from_files_and_as_json(self, tmp_path: Path) -> None:
+        (tmp_path / "note.txt").write_text("words\n")
+        (tmp_path / "prompts").mkdir()
+        (tmp_path / "prompts" / "list.yaml").write_text(
+            "dialect: jinja\nprompt: '{{ text }}{% for n in numbers %}[{{ n }}]{% endfor %}'\n"
+        )
+        terms = ["--term", "text=@note.txt", "--term", "numbers:=[1, 2]"]
+        result = run("render", "list", "--templates", "prompts", *terms, "--json", folder=tmp_path)
+        assert json.loads(result.stdout)["prompt"] == "words\n[1][2]"
+
+
+class TestAsk:
+    def test_prints_objects_a_line(self) -> None:
+        result = run("ask", "extract-definitions", "--term", f"text=@{DOCUMENT}", "--provider", SCRIPTED)
+        assert result.returncode == 0
+        assert json.loads(result.stdout.splitlines()[0])["entity"] == "chalk"
+
+    def test_gives_calls_and_tokens_as_json(self) -> None:
+        result = run(
+            "ask", "extract-definitions", "-t", f"text=@{DOCUMENT}", "--provider", SCRIPTED, "--json"
+        )
+        outcome = json.loads(result.stdout)
+        assert outcome["reason"] == "success"
+        assert [call["why"] for call in outcome["calls"]] == ["first"]
+        assert outcome["usage"]["total_tokens"] > 0
+
+    def test_ends_with_1_where_nobody_answers(self) -> None:
+        server = ["--base-url", "http://127.0.0.1:9/v1", "--model", "none"]
+        result = run("ask", "question", "--term", "query=why?", *server)
+        assert result.returncode == 1
+        assert result.stdout == ""
+        assert "127.0.0.1:9" in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+class TestCheck:
+    def test_the_bundled_prompts_and_flows_are_good(self) -> None:
+        result = run("check", ROOT / "templates", ROOT / "flows")
+        assert result.returncode == 0
+        assert result.stderr == ""
+        assert "extract-definitions.yaml (prompt)" in result.stdout
+        assert "requests.yaml (flow)" in result.stdout
+
+    def test_says_file_key_found_and_expected_of_everything_that_is_wrong(self, tmp_path: Path) -> None:
+        (tmp_path / "flow.yaml").write_text(
+            "name: f\ninput: {topic: 'persistent://a/b/c'}\noutputs: {response: r}\n"
+        )
+        (tmp_path / "good.yaml").write_text("dialect: jinja\nprompt: hello\n")
+        (tmp_path / "loop.yaml").write_text("dialect: jinja\nprompt: '{% for x %}'\n")
+        (tmp_path / "typo.yaml").write_text("dialect: jinja\nprompt: hello\nresponse-typ: json\n")
+        result = run("check", tmp_path)
+        assert result.returncode == 2
+        assert "good.yaml" in result.stdout
+        assert "flow.yaml /outputs/response" in result.stderr
+        assert "loop.yaml /prompt" in result.stderr
+        assert "typo.yaml /response-typ" in result.stderr
+        assert "did you mean" in result.stderr
+        assert "Traceback" not in result.stderr
+
+    def test_finds_two_flows_of_one_name(self, tmp_path: Path) -> None:
+        flow = "name: f\ninput: {topic: 'persistent://a/b/c'}\noutputs: {response: 'persistent://a/b/d'}\n"
+        (tmp_path / "one.yaml").write_text(flow)
+        (tmp_path / "two.yaml").write_text(flow)
+        result = run("check", tmp_path)
+        assert result.returncode == 2
+        assert "two.yaml /name: two flows of one name" in result.stderr
+
+    def test_judges_each_entry_of_an_export(self, tmp_path: Path) -> None:
+        entries = {
+            "system": json.dumps("Be brief."),
+            "template.good": json.dumps({"prompt": "Say {{text}}"}),
+            "template.bad": json.dumps({"prompt": "Say {{text"}),
+        }
+        export = tmp_path / "export.json"
+        export.write_text(json.dumps({"prompt": entries}))
+        result = run("check", export, "--json")
+        verdicts = {verdict["place"]: verdict["ok"] for verdict in json.loads(result.stdout)}
+        assert result.returncode == 2
+        assert verdicts == {
+            f"{export} system": True,
+            f"{export} template.good": True,
+            f"{export} template.bad": False,
+        }
+
+    def test_a_path_that_is_not_there_is_an_error(self, tmp_path: Path) -> None:
+        result = run("check", tmp_path / "nowhere.yaml")
+        assert result.returncode == 2
+        assert "nowhere.yaml" in result.stderr
+
+
+class TestConfig:
+    @pytest.fixture
+    def broker(self, tmp_path: Path) -> list[str]:
+        return ["--broker", f"embedded:{tmp_path / 'broker.db'}"]
+
+    def test_what_is_pushed_is_listed_got_and_deleted(self, tmp_path: Path, broker: list[str]) -> None:
+        (tmp_path / "prompts").mkdir()
+        (tmp_path / "prompts" / "hello.yaml").write_text("dialect: jinja\nprompt: hello {{ name }}\n")
+        (tmp_path / "prompts" / "bye.yaml").write_text("dialect: jinja\nprompt: bye\n")
+        assert run("config", "push", tmp_path / "prompts", *broker).returncode == 0
+        listed = run("config", "list", *broker).stdout.split()
+        assert listed == ["default/template.bye", "default/template.hello"]
+        got = json.loads(run("config", "get", "template.hello", *broker).stdout)
+        assert got == {"dialect": "jinja", "prompt": "hello {{ name }}"}
+        assert run("config", "delete", "template.bye", *broker).returncode == 0
+        entries = json.loads(run("config", "list", "--json", *broker).stdout)
+        assert list(entries) == ["default/template.hello"]
+
+    def test_workspaces_are_apart(self, tmp_path: Path, broker: list[str]) -> None:
+        (tmp_path / "hello.yaml").write_text("dialect: jinja\nprompt: hello\n")
+        run("config", "push", tmp_path / "hello.yaml", "--workspace", "other", *broker)
+        assert run("config", "get", "template.hello", *broker).returncode == 1
+        assert run("config", "get", "template.hello", "-w", "other", *broker).returncode == 0
+
+    def test_nothing_is_pushed_where_one_prompt_is_wrong(self, tmp_path: Path, broker: list[str]) -> None:
+        (tmp_path / "prompts").mkdir()
+        (tmp_path / "prompts" / "a.yaml").write_text("dialect: jinja\nprompt: a\n")
+        (tmp_path / "prompts" / "b.yaml").write_text("dialect: jinja\nprompt: '{{'\n")
+        result = run("config", "push", tmp_path / "prompts", *broker)
+        assert result.returncode == 2
+        assert "b.yaml /prompt" in result.stderr
+        assert run("config", "list", *broker).stdout == ""
+
+    def test_nothing_is_deleted_where_one_key_is_unknown(self, tmp_path: Path, broker: list[str]) -> None:
+        (tmp_path / "hello.yaml").write_text("dialect: jinja\nprompt: hello\n")
+        run("config", "push", tmp_path / "hello.yaml", *broker)
+        result = run("config", "delete", "template.hello", "template.hullo", *broker)
+        assert result.returncode == 1
+        assert "template.hullo" in result.stderr
+        assert run("config", "list", *broker).stdout.split() == ["default/template.hello"]
+
+
+WRONG: dict[str, tuple[list[str], str]] = {
+    "an unknown command": (["exttract"], "exttract"),
+    "an unknown option": (["render", "x", "--colour"], "--colour"),
+    "no file": (["extract"], "FILE"),
+    "no provider": (["ask", "question"], "--base-url"),
+    "an unknown provider": (["ask", "question", "--provider", "magic:x"], "scripted:PATH"),
+    "a recording that is not there": (["ask", "question", "--provider", "scripted:none.jsonl"], "none.jsonl"),
+    "an unknown prompt": (["render", "extract-definition"], "extract-definitions"),
+    "a term without a value": (["render", "question", "--term", "query"], "--term"),
+    "a term from a file that is not there": (["render", "question", "-t", "query=@none"], "none"),
+    "a term that is no JSON": (["render", "question", "-t", "query:={"], "query"),
+    "templates that are not there": (["render", "question", "--templates", "none"], "none"),
+    "a broker that is none": (["config", "list", "--broker", "kafka:x"], "pulsar://"),
+    "an answer that is not there": (["read", "none.txt", "--format", "json"], "none.txt"),
+    "an unknown format": (["read", "none.txt", "--format", "xml"], "jsonl"),
+    "flows that are not there": (["run", "--flows", "none"], "none"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_usage_ends_with_2_and_says_what_is_wrong(case: str, tmp_path: Path) -> None:
+    arguments, told = WRONG[case]
+    result = run(*arguments, folder=tmp_path)
+    assert result.returncode == 2
+    assert told in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_schema_that_is_none_is_named(tmp_path: Path) -> None:
+    (tmp_path / "schema.json").write_text('{"type": "objct"}')
+    result = run("read", "-", "--format", "json", "--schema", "schema.json", folder=tmp_path, input="{}")
+    assert result.returncode == 2
+    assert "schema.json /type" in result.stderr
+
+
+def test_a_broker_that_is_away_ends_with_1(tmp_path: Path) -> None:
+    result = run("config", "list", "--broker", f"embedded:{tmp_path}/no/such/folder/broker.db")
+    assert result.returncode == 1
+    assert result.stderr.startswith("error: ")
+    assert "Traceback" not in result.stderr
