@@ -39,6 +39,9 @@ def command(
     http: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics.")
     ] = None,
+    drain_timeout: Annotated[
+        float, typer.Option(min=0, metavar="SECONDS", help="What is under way may take so long to finish.")
+    ] = 30.0,
     script: options.ProviderOption = None,
     base_url: options.BaseUrlOption = None,
     model: options.ModelOption = None,
@@ -60,11 +63,16 @@ def command(
     if any(flow.provider is None for flow in served):
         default = options.provider(script, base_url, model)
     logs.configure()
-    asyncio.run(_run(broker, served, prompts, _providers(served, default, concurrency), http))
+    asyncio.run(_run(broker, served, prompts, _providers(served, default, concurrency), http, drain_timeout))
 
 
 async def _run(
-    url: str, flows: list[Flow], prompts: Prompts, providers: dict[str, Provider], http: str | None
+    url: str,
+    flows: list[Flow],
+    prompts: Prompts,
+    providers: dict[str, Provider],
+    http: str | None,
+    drain_timeout: float,
 ) -> None:
     from trustgraph_prompt.broker import connect
     from trustgraph_prompt.worker import Worker
@@ -74,7 +82,9 @@ async def _run(
         for provider in providers.values():
             closing.push_async_callback(provider.close)
         broker = await closing.enter_async_context(await connect(url))
-        worker = Worker(broker, flows, prompts, lambda flow: providers[flow.name])
+        worker = Worker(
+            broker, flows, prompts, lambda flow: providers[flow.name], drain_timeout=drain_timeout
+        )
         if http is not None:
             from trustgraph_prompt.worker.http import serve
 
