@@ -274,6 +274,17 @@ class TestFailures:
         assert isinstance(outcome.cause, errors.ProviderUnavailable)
         assert asked.given == []
 
+    async def test_what_breaks_after_the_end_breaks_nothing(self, asked: Asked) -> None:
+        class Tired:
+            async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+                yield Delta(lines([1]), finish_reason="stop")
+                raise errors.ProviderUnavailable("gone before the usage")
+
+        outcome = await asked(Tired())
+
+        assert (outcome.value, outcome.truncated, outcome.cause) == (numbers([1]), False, None)
+        assert why(outcome) == ["first"]
+
     async def test_an_error_in_place_of_an_answer_is_tried_again(self, asked: Asked) -> None:
         outcome = await asked(Script(ScriptedAnswer(finish_reason="error"), ScriptedAnswer(lines([1]))))
 

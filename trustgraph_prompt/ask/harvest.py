@@ -20,7 +20,7 @@ _LEAST_TO_LOOP = 8
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One call that brought some text, or ended by itself. `broken` is how it ended otherwise."""
+    """One call that brought some text, or ended by itself. `broken` is why it did not."""
 
     outcome: Outcome
     report: CallReport
@@ -29,21 +29,20 @@ class Reply:
     @property
     def is_cut(self) -> bool:
         """Whether there was more to come; where the wire does not say, the text decides."""
-        finish_reason = self.report.finish_reason
-        if finish_reason is None and self.broken is None:
-            return self.outcome.truncated is True
-        return self.broken is not None or finish_reason in ("length", "error")
+        if self.report.finish_reason is None:
+            return self.broken is not None or self.outcome.truncated is True
+        return self.report.finish_reason in ("length", "error")
 
 
 class Harvest:
-    """The reader's verdicts on several calls, made one."""
+    """The reader's verdicts on all calls, made one: those of the current attempt and of its continuations."""
 
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
         self.calls: list[CallReport] = []
         self.objects: list[Any] = []
         self.may_go_on = False
-        self._replies: list[Reply] = []  # of the current attempt: the first, and its continuations
+        self._replies: list[Reply] = []
         self._keys: set[bytes] = set()
         self._seen = 0
         self._rejected: list[Rejected] = []
@@ -126,23 +125,25 @@ class Harvest:
         return replace(outcome, reason=reason, issues=(*outcome.issues, issue), cause=cause or outcome.cause)
 
     def _with_objects(self, outcome: Outcome) -> Outcome:
-        reply = self._replies[-1]
-        cut = reply.is_cut or reply.report.finish_reason == "content_filter"
+        truncated = self._truncated()
         return replace(
             outcome,
             value=self.objects,
             reason=Reason.SUCCESS,
-            stage=max(r.outcome.stage for r in self._replies if r.outcome.ok),
-            issues=(Issue(Reason.TRUNCATED, self._stop),) if cut and self._stop else (),
-            truncated=True if cut else self._ended_cut(),
+            stage=max(reply.outcome.stage for reply in self._replies if reply.outcome.ok),
+            issues=(Issue(Reason.TRUNCATED, self._stop),) if truncated and self._stop else (),
+            truncated=truncated,
         )
 
-    def _ended_cut(self) -> bool | None:
-        """Whether the last call, which ended by itself, left something out."""
-        last = self._replies[-1].outcome
-        if len(self._replies) == 1 or last.ok or last.rejected:
-            return last.truncated
-        return False if last.reason is Reason.EMPTY else None  # words, and no object: who knows
+    def _truncated(self) -> bool | None:
+        """Whether objects are missing at the end; None where neither wire nor text tells."""
+        reply = self._replies[-1]
+        if reply.is_cut or reply.report.finish_reason == "content_filter":
+            return True
+        if len(self._replies) == 1 or reply.outcome.ok or reply.outcome.rejected:
+            return reply.outcome.truncated
+        # asked for the rest, it said nothing: there is none. Or it said something else, and who knows?
+        return False if reply.outcome.reason is Reason.EMPTY else None
 
     def _reason_to_stop(self, new: list[Any]) -> str:
         keys = [canonical(value) for value in new]

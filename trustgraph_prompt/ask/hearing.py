@@ -66,7 +66,8 @@ class Hearing:
             await self._give(_missing(outcome.value, self._given, outcome.retracted))
         elif self._contract.format == "json" and outcome.ok:
             await self._tell(Piece(objects=(outcome.value,)))
-        return Reply(outcome, report, broken)
+        # what breaks after the model has said why it stopped breaks nothing
+        return Reply(outcome, report, broken if self._finish_reason is None else None)
 
     def report(self, why: str, error: ProviderError | None) -> CallReport:
         """The call as it stands in an outcome."""
