@@ -29,24 +29,30 @@ class _Starting:
     def __init__(self) -> None:
         self._server: PulsarServer | None = None
         self._failure: Exception | None = None
+        self._cancelled = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pulsar", daemon=True)
         self._thread.start()
 
-    def wait(self) -> PulsarServer:
+    def settle(self) -> None:
+        """Wait until it is there, or cannot be had."""
         self._thread.join()
+
+    def result(self) -> PulsarServer:
+        self.settle()
         if self._failure is not None:
             raise self._failure
         assert self._server is not None
         return self._server
 
     def end(self) -> None:
-        self._thread.join()
+        self._cancelled.set()
+        self.settle()
         if self._server is not None:
             self._server.end()
 
     def _run(self) -> None:
         try:
-            self._server = pulsar_server.find()
+            self._server = pulsar_server.find(self._cancelled)
         except Exception as failure:
             self._failure = failure
 
@@ -68,7 +74,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """Wait for the broker here, where no test's time-out is running yet: it may have to be fetched."""
     if item.get_closest_marker("pulsar"):
-        item.config.stash[_STARTING]._thread.join()
+        item.config.stash[_STARTING].settle()
     return (yield)
 
 
@@ -81,7 +87,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def pulsar(request: pytest.FixtureRequest) -> PulsarServer:
     """The real broker of this test run; the test must have the `pulsar` mark."""
     try:
-        return request.config.stash[_STARTING].wait()
+        return request.config.stash[_STARTING].result()
     except Unavailable as reason:
         if os.environ.get("CI") or os.environ.get("TRUSTGRAPH_PROMPT_REQUIRE_PULSAR"):
             pytest.fail(f"a real Pulsar is required here: {reason}")

@@ -15,6 +15,7 @@ import socket
 import subprocess
 import tarfile
 import tempfile
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -74,21 +75,21 @@ class PulsarServer:
             return [name for name in json.load(response) if name != "global"]
 
 
-def find() -> PulsarServer:
-    """The broker to test with, answering. Takes about ten seconds; raises `Unavailable`."""
+def find(cancelled: threading.Event) -> PulsarServer:
+    """The broker to test with, answering, in about ten seconds. Raises `Unavailable`, also when cancelled."""
     if url := os.environ.get("PULSAR_URL"):
         host = urllib.parse.urlsplit(url).hostname
         admin_url = os.environ.get("PULSAR_ADMIN_URL", f"http://{host}:8080").rstrip("/")
-        return _wait_for(PulsarServer(url, admin_url))
+        return _wait_for(PulsarServer(url, admin_url), cancelled)
     if _succeeds("docker", "info"):
-        return _in_docker()
+        return _wait_for(_in_docker(), cancelled)
     missing = _missing_for_java()
     if missing:
         raise Unavailable(
             f"no PULSAR_URL, no running Docker, {missing}. "
             "Start one of these, or install Java 17 or newer and Maven, to test against a real broker"
         )
-    return _with_java()
+    return _wait_for(_with_java(), cancelled)
 
 
 def _in_docker() -> PulsarServer:
@@ -166,28 +167,33 @@ def _start(
             env=environment,
             start_new_session=True,
         )
-    server = PulsarServer(f"pulsar://127.0.0.1:{broker}", f"http://127.0.0.1:{web}", process, directory)
+    return PulsarServer(f"pulsar://127.0.0.1:{broker}", f"http://127.0.0.1:{web}", process, directory)
+
+
+def _wait_for(server: PulsarServer, cancelled: threading.Event) -> PulsarServer:
     try:
-        return _wait_for(server)
+        _see_it_healthy(server, cancelled)
     except BaseException:
         server.end()
         raise
+    return server
 
 
-def _wait_for(server: PulsarServer) -> PulsarServer:
+def _see_it_healthy(server: PulsarServer, cancelled: threading.Event) -> None:
     deadline = time.monotonic() + _START_SECONDS
     health = f"{server.admin_url}/admin/v2/brokers/health"
-    while time.monotonic() < deadline:
+    reason = "the tests have ended"
+    while time.monotonic() < deadline and not cancelled.is_set():
         try:
             with urllib.request.urlopen(health, timeout=10) as response:
                 if response.status == 200:
-                    return server
+                    return
         except OSError as error:
             reason = str(error)
         if server.process is not None and server.process.poll() is not None:
             reason = f"it ended with {server.process.returncode}"
             break
-        time.sleep(0.25)
+        cancelled.wait(0.25)
     raise Unavailable(f"the broker at {server.url} is not healthy ({health}): {reason}{_last_words(server)}")
 
 
