@@ -408,6 +408,28 @@ class TestTrouble:
         with pytest.raises(errors.ProviderInvalidResponse, match="the answer has more than"):
             await heard(provider)
 
+    async def test_what_is_no_http_is_unavailable_and_does_not_show_the_key(self) -> None:
+        async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HELLO\r\nI am not a web server\r\n\r\n")
+            await writer.drain()
+            writer.close()
+
+        babbler = await asyncio.start_server(babble, "127.0.0.1", 0)
+        port = babbler.sockets[0].getsockname()[1]
+        async with babbler, OpenAIProvider(f"http://127.0.0.1:{port}", "small", api_key=KEY) as provider:
+            with pytest.raises(errors.ProviderUnavailable) as caught:
+                await heard(provider)
+
+        assert KEY not in str(caught.value) + repr(caught.value) + repr(caught.value.__cause__)
+
+    async def test_a_connection_that_breaks_after_the_end_breaks_nothing(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        server.reply = lambda _: Reply([said("Hello.", "stop") + DONE, Then.DROP])
+
+        assert await text(provider) == "Hello."
+
     async def test_nobody_listening_is_unavailable(self, server: ModelServer) -> None:
         await server.stop()
         async with OpenAIProvider(server.url, "small") as provider:

@@ -93,7 +93,9 @@ class OpenAIProvider:
             raise self._placed(ProviderInvalidResponse, str(error)) from error
         except (aiohttp.ClientError, OSError) as error:
             text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            raise self._placed(ProviderUnavailable, text) from error
+            # what aiohttp makes of a response that is no HTTP has the request's headers in its repr
+            cause = None if isinstance(error, aiohttp.ClientResponseError) else error
+            raise self._placed(ProviderUnavailable, text) from cause
 
     async def close(self) -> None:
         """Close the connections. Idempotent."""
@@ -206,7 +208,7 @@ async def _events(response: aiohttp.ClientResponse, patience: _Patience) -> Asyn
 
 
 async def _reach_end(response: aiohttp.ClientResponse) -> None:
-    with suppress(TimeoutError):
+    with suppress(TimeoutError, aiohttp.ClientError):
         async with asyncio.timeout(_END_GRACE):
             while await response.content.readany():
                 pass
