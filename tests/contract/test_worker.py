@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 
 import pytest
 
@@ -26,7 +26,7 @@ class Counting:
     def __init__(self) -> None:
         self.now = self.most = 0
 
-    async def stream(self, call: Call) -> AsyncIterator[Delta]:
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         self.now += 1
         self.most = max(self.most, self.now)
         await asyncio.sleep(0.05)

@@ -101,7 +101,7 @@ class House:
     prefix: str
     volatile_prefix: str
     stack: AsyncExitStack
-    prompts: Prompts = field(default_factory=lambda: Prompts(ENTRIES, ["default"]))
+    base: Mapping[str, str] = field(default_factory=dict)
 
     def topic(self, name: str) -> str:
         return f"{self.prefix}/{name}"
@@ -140,7 +140,7 @@ class House:
         worker = Worker(
             self.broker,
             [flow],
-            self.prompts if not config else Prompts(),
+            Prompts(self.base) if config else Prompts(ENTRIES, ["default"]),
             lambda _: provider,
             config_topic=self.topic("config") if config else None,
             drain_timeout=drain_timeout,

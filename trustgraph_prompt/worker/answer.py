@@ -104,8 +104,11 @@ class Answer:
     def decode(cls, data: bytes) -> Self:
         """Reads the record back; unknown fields are ignored. Raises `RequestError` where it is none."""
         record = wire.decode(data, "Answer")
+        known = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
         try:
-            return cls(**{name: record[name] for name in cls.__dataclass_fields__ if name in record})
+            return cls(
+                **{k: tuple(v) if isinstance(v, list) and k != "value" else v for k, v in known.items()}
+            )
         except TypeError as error:
             raise RequestError(f"Answer: {error}") from None
 

@@ -41,8 +41,7 @@ class Prompts(Mapping[str, PromptSet]):
     def __init__(self, base: Mapping[str, str] | None = None, workspaces: Iterable[str] = ()) -> None:
         self._base = dict(base or {})
         self._entries: dict[str, dict[str, str | bytes]] = {}
-        self._snapshots: dict[str, PromptSet] = {}
-        self.change({(workspace, ""): b"" for workspace in workspaces})
+        self._snapshots = {workspace: PromptSet.build(self._base) for workspace in workspaces}
 
     def __getitem__(self, workspace: str) -> PromptSet:
         return self._snapshots[workspace]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import BrokerError, RequestError
@@ -15,6 +16,8 @@ from trustgraph_prompt.worker.handle import handle
 from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.request import Request, decode
 from trustgraph_prompt.worker.settle import abandon, settle
+
+log = logging.getLogger(__name__)
 
 
 class FlowLoop:
@@ -67,6 +70,8 @@ class FlowLoop:
                     await self._work(message)
             except asyncio.CancelledError:
                 await abandon(message, self._flow, self._desk)
+            except Exception:
+                log.exception("this is a defect of the worker; the message will be delivered again")
 
     async def _work(self, message: Message) -> None:
         try:

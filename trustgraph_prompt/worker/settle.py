@@ -133,7 +133,7 @@ async def _insist(desk: Desk, action: Callable[[], Awaitable[None]]) -> None:
     """Until the broker is there again. What cannot be settled at all stays unacknowledged, and comes back."""
     attempts = tenacity.AsyncRetrying(
         retry=tenacity.retry_if_exception_type(BrokerUnavailable),
-        wait=tenacity.wait_exponential_jitter(initial=0.5, max=30),
+        wait=tenacity.wait_random_exponential(multiplier=1, max=30),
         sleep=desk.sleep,
         before_sleep=lambda state: log.warning("the broker is away: %s", _error(state)),
     )

@@ -42,6 +42,7 @@ class Worker:
         config_topic: str | None = config.TOPIC,
         drain_timeout: float = 30.0,
     ) -> None:
+        self.prompts = prompts
         self.health = Health()
         self.metrics = Metrics()
         self._broker = broker
@@ -74,7 +75,10 @@ class Worker:
         log.info("starting", extra={"flows": [flow.name for flow in self._flows]})
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._insist("config", self._configure))
+                if self._config is None:
+                    self._configured.set()
+                else:
+                    tasks.create_task(self._insist("config", partial(self._follow, self._config)))
                 serving = [
                     tasks.create_task(self._insist(f"flow {flow.name}", partial(self._serve, flow)))
                     for flow in self._flows
@@ -89,14 +93,13 @@ class Worker:
             await self._producers.close()
             log.info("stopped")
 
-    async def _configure(self) -> None:
-        """The config topic, read through and then followed. Flows wait for the first of it."""
-        if self._config is not None:
-            await self._config.load()
+    async def _follow(self, config: ConfigTopic) -> None:
+        """The config topic, read through and then followed. Flows wait until it has been read."""
+        await config.load()
         self.health.waiting.pop("config", None)
         self._configured.set()
-        if self._config is not None and not self.stopping:
-            await self._config.follow()
+        if not self.stopping:
+            await config.follow()
 
     async def _serve(self, flow: Flow) -> None:
         """One flow, from subscribing to the end of its consumer."""
@@ -116,13 +119,12 @@ class Worker:
             self._loops.discard(loop)
 
     async def _insist(self, what: str, action: Callable[[], Awaitable[None]]) -> None:
-        """Again and again while the broker refuses, until the worker stops."""
+        """Until it ends by itself; again and again while the broker refuses and the worker goes on."""
         self.health.waiting[what] = "starting"
         pause = SHORTEST_PAUSE
         while not self.stopping:
             try:
-                await action()
-                pause = SHORTEST_PAUSE
+                return await action()
             except BrokerError as error:
                 self.health.waiting[what] = str(error)
                 log.error("%s: %s; again in %.0f s", what, error, pause)

@@ -1,0 +1,221 @@
+"""Prompts that change while the worker runs; over every broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from tests.support.house import ENTRIES, House, Working, entry
+from trustgraph_prompt.llm import Call, Delta
+from trustgraph_prompt.worker import config
+
+
+def echo(call: Call) -> str:
+    return call.messages[-1].content
+
+
+class Gate:
+    """A model that answers with its question, when it is let."""
+
+    def __init__(self) -> None:
+        self.open = asyncio.Event()
+        self.asked = asyncio.Semaphore(0)
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        self.asked.release()
+        await self.open.wait()
+        yield Delta(call.messages[-1].content, finish_reason="stop")
+
+    async def close(self) -> None: ...
+
+
+async def push(house: House, **changes: str) -> None:
+    await config.push(house.broker, "default", changes, topic=house.topic("config"))
+
+
+async def serves(working: Working, prompt: str, text: str) -> None:
+    """Wait until the worker has taken over a template."""
+    async with asyncio.timeout(30):
+        while True:
+            snapshot = working.worker.prompts.get("default")
+            if snapshot and prompt in snapshot.prompts:
+                _, question = snapshot.question(prompt, {})
+                if question.prompt == text:
+                    return
+            await asyncio.sleep(0.01)
+
+
+async def test_what_stands_on_the_topic_is_served_from_the_first_request_on(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    await push(house, **{"template.say": entry("Say A")})
+
+    await house.work(flow, echo, config=True)
+    [response] = await responses.under(await house.send(flow, "say"))
+
+    assert response["text"] == "Say A"
+
+
+async def test_requests_in_flight_finish_on_the_old_version_and_later_ones_use_the_new(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    await push(house, **{"template.say": entry("Say A")})
+    model = Gate()
+    working = await house.work(flow, model, config=True)
+
+    before = await house.send(flow, "say")
+    await model.asked.acquire()
+    await push(house, **{"template.say": entry("Say B")})
+    await serves(working, "say", "Say B")
+    after = await house.send(flow, "say")
+    model.open.set()
+
+    assert (await responses.under(before))[0]["text"] == "Say A"
+    assert (await responses.under(after))[0]["text"] == "Say B"
+
+
+async def test_an_entry_that_does_not_compile_changes_nothing_and_is_reported(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    reports = await house.hear(house.topic("config-report"))
+    await push(house, **{"template.say": entry("Say A"), "template.other": entry("Other A")})
+    working = await house.work(flow, echo, config=True)
+
+    await push(house, **{"template.say": entry("Say {% if %}"), "template.other": entry("Other B")})
+    [report] = await reports.until(1)
+
+    told = json.loads(report.data)
+    assert report.key == told["key"] == "default/template.say"
+    assert told["message"]
+    health = working.worker.health
+    assert health.ready
+    assert "config entry default/template.say" in health.notes()
+    assert (
+        'trustgraph_prompt_config_refused{workspace="default"} 1.0' in working.worker.metrics.text().decode()
+    )
+    said, other = await house.send(flow, "say"), await house.send(flow, "other")
+    assert (await responses.under(said))[0]["text"] == "Say A"
+    assert (await responses.under(other))[0]["text"] == "Other B"
+
+    await push(house, **{"template.say": entry("Say C")})
+    mended = (await reports.until(2))[1]
+
+    assert (mended.key, mended.data) == ("default/template.say", b"")
+    assert not health.notes()
+    assert (await responses.under(await house.send(flow, "say")))[0]["text"] == "Say C"
+
+
+@pytest.mark.parametrize("key", ["default", "default/", "default/template.", "/system", "default/other", ""])
+async def test_a_key_that_is_none_is_refused_and_stops_nothing(house: House, key: str) -> None:
+    reports = await house.hear(house.topic("config-report"))
+    working = await house.work(house.flow(), echo, config=True)
+
+    await house.put(house.topic("config"), entry("x").encode(), key=key or None)
+    await push(house, **{"template.say": entry("Say A")})
+
+    await serves(working, "say", "Say A")
+    if key:
+        assert json.loads((await reports.until(1))[0].data)["found"] == key
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"no json",
+        b"\xff",
+        b"[]",
+        b'"text"',
+        b"{}",
+        b"[" * 5000,
+        b'{"prompt": 1}',
+        b'{"prompt": "x", "schema": 1}',
+    ],
+)
+async def test_an_entry_that_is_none_is_refused_and_stops_nothing(house: House, data: bytes) -> None:
+    reports = await house.hear(house.topic("config-report"))
+    working = await house.work(house.flow(), echo, config=True)
+
+    await house.put(house.topic("config"), data, key="default/template.bad")
+    await push(house, **{"template.say": entry("Say A")})
+
+    await serves(working, "say", "Say A")
+    assert (await reports.until(1))[0].key == "default/template.bad"
+
+
+async def test_a_push_swaps_in_as_one(house: House) -> None:
+    working = await house.work(house.flow(), echo, config=True)
+    seen: set[frozenset[str]] = set()
+    done = asyncio.Event()
+
+    async def watch() -> None:
+        while not done.is_set():
+            if snapshot := working.worker.prompts.get("default"):
+                texts = [
+                    snapshot.question(f"p{n}", {})[1].prompt for n in range(20) if f"p{n}" in snapshot.prompts
+                ]
+                seen.add(frozenset(texts) | {str(len(texts))})
+            await asyncio.sleep(0)
+
+    watching = asyncio.create_task(watch())
+    for version in ("one", "two"):
+        await push(house, **{f"template.p{n}": entry(version) for n in range(20)})
+        await serves(working, "p0", version)
+    done.set()
+    await watching
+
+    assert seen - {frozenset({"0"})} == {frozenset({"one", "20"}), frozenset({"two", "20"})}
+
+
+async def test_a_deleted_entry_is_gone_and_one_of_the_files_shows_again(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    house.base = {"template.say": entry("Say from a file")}
+    await push(house, **{"template.say": entry("Say A"), "template.more": entry("More")})
+    working = await house.work(flow, echo, config=True)
+
+    await push(house, **{"template.say": "", "template.more": ""})
+    await serves(working, "say", "Say from a file")
+    [response] = await responses.under(await house.send(flow, "more"))
+
+    assert "more" in response["error"]["message"]
+
+
+async def test_each_workspace_has_its_own_prompts(house: House) -> None:
+    flow = house.flow(workspace="theirs")
+    responses = await house.hear(house.topic("responses"))
+    await push(house, **{"template.say": entry("Say ours")})
+    await config.push(
+        house.broker, "theirs", {"template.say": entry("Say theirs")}, topic=house.topic("config")
+    )
+    await house.work(flow, echo, config=True)
+
+    [response] = await responses.under(await house.send(flow, "say"))
+
+    assert response["text"] == "Say theirs"
+
+
+async def test_a_workspace_without_prompts_is_named(house: House) -> None:
+    flow = house.flow(workspace="none")
+    responses = await house.hear(house.topic("responses"))
+    await house.work(flow, echo, config=True)
+
+    [response] = await responses.under(await house.send(flow, "say"))
+
+    assert response["error"]["type"] == "no-configuration"
+    assert "none" in response["error"]["message"]
+
+
+async def test_what_was_pushed_can_be_listed(house: House) -> None:
+    await push(house, system=ENTRIES["system"], **{"template.say": entry("Say A")})
+    await push(house, **{"template.say": entry("Say B"), "template.gone": entry("x")})
+    await push(house, **{"template.gone": ""})
+
+    listed = await config.entries(house.broker, topic=house.topic("config"))
+
+    assert listed == {
+        "default/system": ENTRIES["system"].encode(),
+        "default/template.say": entry("Say B").encode(),
+    }

@@ -1,0 +1,278 @@
+"""The worker as a process, on a broker in a file: killed, stopped, reconfigured under load."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.support.house import DEFINITION, Heard, entry
+from trustgraph_prompt.broker import Broker, connect
+from trustgraph_prompt.errors import MessageTooLarge
+from trustgraph_prompt.wire import PromptRequest
+from trustgraph_prompt.worker import Answer, config
+
+REQUESTS = "persistent://tg/flow/in"
+VOLATILE = "non-persistent://tg/request/in"
+OBJECTS_EACH = 3
+
+FLOW = """
+name: {name}
+input: {{topic: "{topic}"}}
+outputs:
+  response: persistent://tg/flow/out
+  answers: persistent://tg/flow/answers
+  objects: persistent://tg/flow/objects
+concurrency: 4
+"""
+
+ANSWER = "".join(f'{{"entity": "e{n}", "definition": "d{n}"}}\n' for n in range(OBJECTS_EACH))
+
+
+@dataclass
+class Site:
+    """A folder with everything that processes need, and the processes."""
+
+    folder: Path
+    workers: list[Process] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"embedded:{self.folder / 'broker.db'}"
+
+    def lay(self, *, delay: float = 0.02, topic: str = REQUESTS) -> None:
+        (self.folder / "flow.yaml").write_text(FLOW.format(name="f", topic=topic))
+        script = {"prompt": "define", "answer": ANSWER, "delay": delay}
+        echo = {"prompt": "say", "answer": "said", "delay": delay}
+        (self.folder / "script.jsonl").write_text(json.dumps(script) + "\n" + json.dumps(echo) + "\n")
+        templates = self.folder / "templates.json"
+        templates.write_text(
+            json.dumps(
+                {
+                    "system": json.dumps("Be careful."),
+                    "template.define": entry(
+                        "Define {{ text }}", **{"response-type": "jsonl", "object-schema": DEFINITION}
+                    ),
+                    "template.say": entry("Say {{ text }}"),
+                }
+            )
+        )
+
+    async def run(self, *options: str) -> Process:
+        """Start a worker; gives it when it is ready."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "trustgraph_prompt", "run", "--broker", self.url),
+            *("--flows", str(self.folder / "flow.yaml"), "--templates", str(self.folder / "templates.json")),
+            *("--provider", f"scripted:{self.folder / 'script.jsonl'}", "--http", "127.0.0.1:0"),
+            *options,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=self.folder,
+        )
+        self.workers.append(Process(process))
+        await self.workers[-1].shows("/readyz", '"ready": true')
+        return self.workers[-1]
+
+    async def end(self) -> None:
+        for worker in self.workers:
+            with suppress(ProcessLookupError):
+                worker.kill()
+            await worker.wait()
+
+
+class Process:
+    """A worker in a process of its own. Its log is read all the time, so that it never blocks on it."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+        self._address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._log: list[str] = []
+        self._reading = asyncio.create_task(self._read())
+        self.kill, self.send_signal = process.kill, process.send_signal
+
+    async def shows(self, path: str, text: str, seconds: float = 60) -> None:
+        """Wait until a page of the process says something."""
+        address = await self._address
+        async with asyncio.timeout(seconds):
+            while text not in await asyncio.to_thread(page, f"http://{address}{path}"):
+                await asyncio.sleep(0.02)
+
+    async def wait(self) -> int:
+        code = await self._process.wait()
+        await self._reading
+        return code
+
+    async def _read(self) -> None:
+        assert self._process.stderr is not None
+        async for line in self._process.stderr:
+            self._log.append(line.decode())
+            record = json.loads(line) if line.startswith(b"{") else {}
+            if "http" in record and not self._address.done():
+                self._address.set_result(record["http"])
+        if not self._address.done():
+            self._address.set_exception(AssertionError("".join(self._log)))
+            self._address.exception()
+
+
+def page(url: str) -> str:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            return str(response.read().decode())
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
+    except OSError as error:
+        return str(error)
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Site]:
+    site = Site(tmp_path)
+    site.lay()
+    yield site
+    await site.end()
+
+
+@asynccontextmanager
+async def hearing(broker: Broker, topic: str) -> AsyncIterator[Heard]:
+    reader = await broker.reader(topic)
+    heard = Heard()
+    task = asyncio.create_task(heard.follow(reader.receive))
+    yield heard
+    await reader.close()
+    await task
+
+
+async def send(broker: Broker, ids: Iterable[str], prompt: str = "define", topic: str = REQUESTS) -> None:
+    producer = await broker.producer(topic)
+    for id in ids:
+        await producer.send(PromptRequest.asking(prompt, {"text": id}).encode(), properties={"id": id})
+    await producer.close()
+
+
+async def answered(heard: Heard, ids: list[str], seconds: float = 120) -> None:
+    """Wait until every request has a response."""
+    async with asyncio.timeout(seconds):
+        while missing := set(ids) - {message.properties["id"] for message in heard.messages}:
+            await asyncio.sleep(0.05)
+            assert missing
+
+
+@pytest.mark.timeout(300)
+async def test_workers_that_are_killed_lose_no_request_and_no_object(site: Site) -> None:
+    ids = [f"r{n}" for n in range(500)]
+    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+        workers = [await site.run(), await site.run()]
+        sending = asyncio.create_task(send(broker, ids))
+        for n in range(5):
+            await responses.until(60 * (n + 1))
+            workers[n % 2].kill()
+            await workers[n % 2].wait()
+            workers[n % 2] = await site.run()
+        await sending
+        await answered(responses, ids)
+
+        async with hearing(broker, "persistent://tg/flow/objects") as objects:
+            table = await broker.table("persistent://tg/flow/answers")
+            answers = [Answer.decode(message.data) for message in table.entries.values()]
+            await table.close()
+            await objects.until(OBJECTS_EACH * len(ids))
+            published = {message.properties["id"] for message in objects.messages}
+    assert {answer.request for answer in answers} == set(ids)
+    assert all(len(answer.objects) == OBJECTS_EACH for answer in answers)
+    assert {id for answer in answers for id in answer.objects} <= published
+    errors = [m for m in responses.messages if json.loads(m.data)["error"]]
+    assert not errors
+
+
+async def test_sigterm_under_load_loses_nothing_and_does_nothing_twice(site: Site) -> None:
+    ids = [f"r{n}" for n in range(200)]
+    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+        first = await site.run()
+        await send(broker, ids)
+        await responses.until(20)
+        first.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(first.wait(), 60) == 0
+        assert len(responses.messages) < len(ids)
+        await site.run()
+        await answered(responses, ids)
+
+        async with hearing(broker, "persistent://tg/flow/objects") as objects:
+            await objects.until(OBJECTS_EACH * len(ids))
+    times = Counter(message.properties["id"] for message in [*responses.messages, *objects.messages])
+    assert set(times.values()) == {1}
+
+
+async def test_sigterm_answers_every_non_persistent_request_that_was_received(site: Site) -> None:
+    site.lay(delay=0.3, topic=VOLATILE)
+    ids = [f"r{n}" for n in range(60)]
+    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+        worker = await site.run("--drain-timeout", "1")
+        await send(broker, ids, topic=VOLATILE)
+        await responses.until(4)
+        worker.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(worker.wait(), 60) == 0
+        await answered(responses, ids)
+    errors = Counter((json.loads(m.data)["error"] or {}).get("type") for m in responses.messages)
+    assert errors.total() == len(ids)
+    assert errors[None] >= 4
+    assert errors["shutting-down"] == len(ids) - errors[None] > 0
+
+
+async def test_a_second_signal_quits_at_once_and_leaves_the_rest_to_others(site: Site) -> None:
+    site.lay(delay=600)
+    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+        worker = await site.run()
+        await send(broker, ["r"])
+        await worker.shows("/metrics", 'trustgraph_prompt_requests_in_work{flow="f"} 1.0')
+        worker.send_signal(signal.SIGTERM)
+        await worker.shows("/readyz", "stopping")
+        worker.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(worker.wait(), 30) == 1
+
+        site.lay(delay=0)
+        await site.run()
+        await answered(responses, ["r"])
+
+
+async def test_a_prompt_that_changes_under_load_changes_between_two_requests(site: Site) -> None:
+    topic = config.TOPIC
+    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+        async with hearing(broker, f"{topic}-report") as reports:
+            await config.push(broker, "default", {"template.say": entry("Say A")})
+            await site.run()
+            await send(broker, [f"a{n}" for n in range(50)], "say")
+            await config.push(broker, "default", {"template.say": entry("Say {% broken")})
+            [report] = await reports.until(1)
+            await config.push(broker, "default", {"template.say": entry("Say B")})
+            await reports.until(2)  # mended, so that what comes now is asked with B
+            await send(broker, [f"b{n}" for n in range(50)], "say")
+            await answered(responses, [f"{v}{n}" for v in "ab" for n in range(50)])
+        table = await broker.table("persistent://tg/flow/answers")
+        answers = [Answer.decode(message.data) for message in table.entries.values()]
+        await table.close()
+    versions: dict[str, set[str]] = {"a": set(), "b": set()}
+    for answer in answers:
+        versions[answer.request[0]].add(answer.version)
+    assert json.loads(report.data)["key"] == "default/template.say"
+    assert len(versions["b"]) == 1
+    assert len(versions["a"] | versions["b"]) == 2
+    assert not [m for m in responses.messages if json.loads(m.data)["error"]]
+
+
+async def test_a_message_of_fifty_megabytes_goes_nowhere_and_stops_nothing(site: Site) -> None:
+    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+        await site.run()
+        producer = await broker.producer(REQUESTS)
+        with pytest.raises(MessageTooLarge):
+            await producer.send(b" " * 50_000_000, properties={"id": "huge"})
+        await send(broker, ["good"])
+        await answered(responses, ["good"])
