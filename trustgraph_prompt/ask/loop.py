@@ -105,10 +105,9 @@ class _Asking:
             await hearing.hear(self._allowance.in_time(self._provider.stream(call)))
         except ProviderError as error:
             broken = error
-        finally:
-            report = hearing.report(why, broken)
-            self._allowance.pay(call, report)
-            self.harvest.calls.append(report)
+        report = hearing.report(why, broken)
+        self._allowance.pay(call, report)
+        self.harvest.calls.append(report)
         if broken and not hearing.text:
             raise broken
         return await hearing.reply(report, broken)
