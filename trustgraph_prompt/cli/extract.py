@@ -154,7 +154,7 @@ def _the_same_with_a_model(files: list[Path], out: Path) -> str:
 def _opened(out: Path) -> Iterator[BinaryIO]:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        file = out.open("wb")
+        file = out.open("ab")
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", where=str(out)) from error
     with file:

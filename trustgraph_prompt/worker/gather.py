@@ -121,16 +121,19 @@ class Lines:
     """The file of objects: one a line, in the order of the jobs whatever the order of their answers.
 
     A line says where its object is from, `{"prompt", "file", "chunk", "object"}`; `bare` is the object alone.
+    What was in `file`, which is open for appending, goes when the first result comes.
     """
 
     def __init__(self, file: IO[bytes], *, bare: bool = False) -> None:
         self._file = file
+        self._started = False
         self._bare = bare
         self._next = 0
         self._waiting: dict[int, Result] = {}
 
     def add(self, result: Result) -> None:
         """Write the result as soon as all before it are written."""
+        self._start()
         self._waiting[result.job.position] = result
         while self._next in self._waiting:
             self._write(self._waiting.pop(self._next))
@@ -139,9 +142,15 @@ class Lines:
 
     def finish(self) -> None:
         """Write what is left, where some jobs have no result."""
+        self._start()
         for position in sorted(self._waiting):
             self._write(self._waiting.pop(position))
         self._file.flush()
+
+    def _start(self) -> None:
+        if not self._started:
+            self._file.truncate(0)
+            self._started = True
 
     def _write(self, result: Result) -> None:
         job = result.job

@@ -1,0 +1,343 @@
+"""`extract` as a process: what comes out, after interruptions too, and from a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import DOCUMENT, PROGRAM, RECORDING, SCRIPTED, environment, run
+from tests.support.model_server import ModelServer, Reply, Then, streamed
+from trustgraph_prompt.llm import ScriptedAnswer, recording
+
+OBJECTS = 64
+ANSWERS = 14
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The objects of the demo, from one undisturbed run."""
+    out = tmp_path_factory.mktemp("expected") / "objects.jsonl"
+    assert run("extract", DOCUMENT, "--provider", SCRIPTED, "-o", out).returncode == 0
+    return out.read_bytes()
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+class TestTheDemo:
+    def test_gives_every_valid_object_and_says_where_it_is_from(self, expected: bytes) -> None:
+        found = [json.loads(line) for line in expected.splitlines()]
+        assert len(found) == OBJECTS
+        assert found[0] == {
+            "prompt": "extract-definitions",
+            "file": str(DOCUMENT),
+            "chunk": 1,
+            "object": {
+                "entity": "chalk",
+                "definition": "A white substance almost too soft to be called rock, found under the whole "
+                "county of Norfolk and along the coasts of England.",
+            },
+        }
+        positions = [(line["chunk"], line["prompt"]) for line in found]
+        assert positions == sorted(positions)
+
+    def test_tells_what_was_refused_what_was_cut_and_what_it_cost(self, tmp_path: Path) -> None:
+        result = run("extract", DOCUMENT, "--provider", SCRIPTED, "-o", tmp_path / "o.jsonl", "--json")
+        summary = json.loads(result.stdout)
+        place = f"{DOCUMENT} chunk {{}}, {{}}"
+        assert summary["objects"] == {"extract-definitions": 23, "extract-relationships": 41}
+        assert summary["answers"] == ANSWERS
+        assert summary["open"] == 0
+        assert summary["refused"] == len(summary["refusals"]) == 6
+        assert summary["refusals"][0].startswith(
+            place.format(4, "extract-definitions") + ", object 2: /definition"
+        )
+        assert summary["cut"] == {
+            "completed": [place.format(2, "extract-relationships"), place.format(6, "extract-definitions")],
+            "truncated": [place.format(7, "extract-relationships")],
+        }
+        assert summary["tokens"]["in"] > 0
+        assert summary["tokens"]["out"] > 0
+        assert summary["failures"] == []
+
+    def test_says_what_to_type_next(self, tmp_path: Path) -> None:
+        result = run("extract", DOCUMENT, "--provider", SCRIPTED, "-o", tmp_path / "o.jsonl")
+        assert "64 objects from 7 chunks of 1 file" in result.stdout
+        assert "--base-url" in result.stdout.splitlines()[-1]
+        assert "14/14 answers, 7/7 chunks, 64 objects" in result.stderr
+
+    def test_bare_objects_are_the_objects_alone(self, tmp_path: Path, expected: bytes) -> None:
+        out = tmp_path / "o.jsonl"
+        run("extract", DOCUMENT, "--provider", SCRIPTED, "-o", out, "--bare")
+        assert lines(out) == [json.loads(line)["object"] for line in expected.splitlines()]
+
+
+class TestAgain:
+    def test_a_second_run_asks_nothing_and_gives_the_same(self, tmp_path: Path, expected: bytes) -> None:
+        out = tmp_path / "o.jsonl"
+        command = ["extract", DOCUMENT, "--provider", SCRIPTED, "-o", out, "--json"]
+        run(*command)
+        summary = json.loads(run(*command).stdout)
+        assert summary["from_earlier_runs"] == ANSWERS
+        assert summary["tokens"] == {"in": 0, "out": 0}
+        assert out.read_bytes() == expected
+
+    def test_only_what_is_new_is_asked(self, tmp_path: Path, expected: bytes) -> None:
+        out = tmp_path / "o.jsonl"
+        command = ["extract", DOCUMENT, "--provider", SCRIPTED, "-o", out, "--json"]
+        run(*command, "--prompt", "extract-relationships")
+        assert {line["prompt"] for line in lines(out)} == {"extract-relationships"}
+        summary = json.loads(run(*command).stdout)
+        assert summary["from_earlier_runs"] == ANSWERS // 2
+        assert out.read_bytes() == expected
+
+    def test_another_recording_is_another_model(self, tmp_path: Path) -> None:
+        copy = tmp_path / "recording.jsonl"
+        copy.write_bytes(RECORDING.read_bytes())
+        command = ["extract", DOCUMENT, "--provider", f"scripted:{copy}", "-o", tmp_path / "o", "--json"]
+        run(*command)
+        copy.write_bytes(RECORDING.read_bytes() + b"\n")
+        assert json.loads(run(*command).stdout)["from_earlier_runs"] == 0
+
+    def test_what_failed_is_asked_again(self, tmp_path: Path) -> None:
+        out = tmp_path / "o.jsonl"
+        server = ["--base-url", "http://127.0.0.1:9/v1", "--model", "m"]
+        failed = run("extract", DOCUMENT, *server, "-o", out, "--chunk-size", "4000", "--json")
+        summary = json.loads(failed.stdout)
+        assert failed.returncode == 1
+        assert len(summary["failures"]) == summary["answers"] > 0
+        assert "127.0.0.1:9" in summary["failures"][0]
+        again = run("extract", DOCUMENT, *server, "-o", out, "--chunk-size", "4000", "--json")
+        assert json.loads(again.stdout)["from_earlier_runs"] == 0
+
+    def test_a_chunk_that_comes_twice_is_asked_once(self, tmp_path: Path) -> None:
+        copy = tmp_path / "copy.txt"
+        copy.write_bytes(DOCUMENT.read_bytes())
+        out = tmp_path / "o.jsonl"
+        result = run("extract", DOCUMENT, "--provider", SCRIPTED, "-o", out, "--json")
+        once = json.loads(result.stdout)["tokens"]
+        result = run("extract", DOCUMENT, copy, "--provider", SCRIPTED, "-o", tmp_path / "both", "--json")
+        summary = json.loads(result.stdout)
+        assert summary["tokens"] == once
+        assert sum(summary["objects"].values()) == 2 * OBJECTS
+
+
+@pytest.fixture
+def slow_recording(tmp_path: Path) -> str:
+    """The recording at the pace of a model."""
+    slow = [json.loads(line) | {"delay": 0.4} for line in RECORDING.read_bytes().splitlines()]
+    path = tmp_path / "slow.jsonl"
+    path.write_text("\n".join(map(json.dumps, slow)))
+    return f"scripted:{path}"
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """The command, running."""
+    process = subprocess.Popen(
+        [str(PROGRAM), *map(str, arguments)],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for_objects(out: Path, process: subprocess.Popen[str], seconds: float = 60) -> None:
+    """Wait until the first objects are written, while the run goes on."""
+    deadline = time.monotonic() + seconds
+    while not (out.exists() and out.stat().st_size):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+class TestInterrupted:
+    def test_killed_and_run_again_it_asks_only_the_rest(
+        self, tmp_path: Path, expected: bytes, slow_recording: str
+    ) -> None:
+        out = tmp_path / "o.jsonl"
+        command = ["extract", DOCUMENT, "--provider", slow_recording, "-o", out, "--concurrency", "2"]
+        with started(*command) as process:
+            wait_for_objects(out, process)
+            process.kill()
+            process.wait()
+        result = run(*command, "--json")
+        summary = json.loads(result.stdout)
+        assert result.returncode == 0
+        assert 0 < summary["from_earlier_runs"] < ANSWERS
+        assert out.read_bytes() == expected
+
+    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+    def test_interrupted_it_finishes_what_is_under_way_and_says_how_to_go_on(
+        self, number: signal.Signals, tmp_path: Path, expected: bytes, slow_recording: str
+    ) -> None:
+        out = tmp_path / "o.jsonl"
+        command = [
+            "extract",
+            DOCUMENT,
+            "--provider",
+            slow_recording,
+            "-o",
+            out,
+            "--concurrency",
+            "2",
+            "--json",
+        ]
+        with started(*command) as process:
+            wait_for_objects(out, process)
+            process.send_signal(number)
+            stdout, stderr = process.communicate(timeout=60)
+        summary = json.loads(stdout)
+        assert process.returncode == 130
+        assert "Traceback" not in stderr
+        assert "run the same command again" in stderr
+        assert 0 < summary["answers"] < ANSWERS
+        assert summary["open"] == ANSWERS - summary["answers"]
+        assert len(lines(out)) == sum(summary["objects"].values())
+        rest = json.loads(run(*command).stdout)
+        assert rest["from_earlier_runs"] == summary["answers"]
+        assert out.read_bytes() == expected
+
+    def test_interrupted_twice_it_leaves_what_is_under_way(self, tmp_path: Path) -> None:
+        stuck = tmp_path / "stuck.jsonl"
+        stuck.write_text('{"answer": "[]", "delay": 3600}\n')
+        out = tmp_path / "o.jsonl"
+        with started("extract", DOCUMENT, "--provider", f"scripted:{stuck}", "-o", out) as process:
+            assert process.stderr is not None
+            assert "asking about 7 chunks" in process.stderr.readline()
+            wait_for_state(out)
+            process.send_signal(signal.SIGINT)
+            assert "interrupt again" in process.stderr.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) == 130
+
+    def test_two_runs_on_one_output_do_not_mix(self, tmp_path: Path, slow_recording: str) -> None:
+        out = tmp_path / "o.jsonl"
+        command = ["extract", DOCUMENT, "--provider", slow_recording, "-o", out, "--concurrency", "1"]
+        with started(*command) as process:
+            wait_for_objects(out, process)
+            result = run(*command)
+            assert result.returncode == 1
+            assert "another extract" in result.stderr
+            assert out.stat().st_size > 0
+
+
+def wait_for_state(out: Path, seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not out.with_name(out.name + ".state").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+class TestFilesThatAreNoDocuments:
+    @pytest.mark.parametrize(
+        ("content", "told"),
+        [
+            (b"", "is empty"),
+            (b" \n\n ", "is empty"),
+            (b"\x7fELF\0\0", "is a binary file"),
+            (b"caf\xe9 au lait", "is no UTF-8 at byte 3"),
+        ],
+    )
+    def test_are_named_before_anything_is_asked(self, content: bytes, told: str, tmp_path: Path) -> None:
+        (tmp_path / "bad.txt").write_bytes(content)
+        result = run("extract", DOCUMENT, "bad.txt", "--provider", SCRIPTED, folder=tmp_path)
+        assert result.returncode == 2
+        assert f"bad.txt: {told}" in result.stderr
+        assert "Traceback" not in result.stderr
+        assert not (tmp_path / "extracted.jsonl").exists()
+
+    def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
+        result = run("extract", tmp_path, "--provider", SCRIPTED, folder=tmp_path)
+        assert result.returncode == 2
+        assert str(tmp_path) in result.stderr
+
+    def test_a_prompt_that_answers_with_text_has_no_objects(self, tmp_path: Path) -> None:
+        result = run("extract", DOCUMENT, "--provider", SCRIPTED, "--prompt", "question", folder=tmp_path)
+        assert result.returncode == 2
+        assert "question: it answers with text" in result.stderr
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    server = ModelServer()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+class Recorded:
+    """The recording behind a server that is busy, hangs up before or amid an answer, and else behaves."""
+
+    def __init__(self) -> None:
+        self._answers = list(recording.read(RECORDING))
+        self._given: Counter[str] = Counter()
+        self._seen: set[str] = set()
+        self.troubles: Counter[str] = Counter()
+
+    def reply(self, body: dict[str, Any]) -> Reply:
+        text = "\n".join(message["content"] for message in body["messages"] if message["role"] == "user")
+        prompt = "extract-relationships" if "Find the facts" in text else "extract-definitions"
+        answers = [answer for answer in self._answers if answer.fits(prompt, text)]
+        question = f"{prompt} {answers[0].contains}"
+        answer = answers[min(self._given[question], len(answers) - 1)]
+        parts = streamed(answer.text, answer.finish_reason, piece=5, chunk=17)
+        match self._trouble(question, answers):
+            case "busy":
+                return Reply(status=503)
+            case "gone":
+                return Reply([Then.DROP])
+            case "gone amid":
+                return Reply([*parts[: len(parts) // 2], Then.DROP])
+        self._given[question] += 1
+        return Reply(parts)
+
+    def _trouble(self, question: str, answers: list[ScriptedAnswer]) -> str:
+        """What happens to the first call about a question; later ones are well."""
+        if question in self._seen:
+            return "none"
+        self._seen.add(question)
+        kinds = ["none", "busy", "gone", "gone amid" if len(answers) == 1 else "none"]
+        kind = kinds[len(self._seen) % len(kinds)]
+        self.troubles[kind] += 1
+        return kind
+
+
+async def test_a_server_on_loopback_gives_the_same_objects_as_the_recording(
+    server: ModelServer, tmp_path: Path, expected: bytes
+) -> None:
+    recorded = Recorded()
+    server.reply = recorded.reply
+    out = tmp_path / "o.jsonl"
+    process = await asyncio.create_subprocess_exec(
+        *(str(PROGRAM), "extract", str(DOCUMENT), "--json", "-o", str(out)),
+        *("--base-url", f"{server.url}/v1", "--model", "small"),
+        env=environment(OPENAI_API_KEY="sesame"),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    stdout, stderr = await process.communicate()
+    assert process.returncode == 0, stderr.decode()
+    assert json.loads(stdout)["objects"] == {"extract-definitions": 23, "extract-relationships": 41}
+    assert out.read_bytes() == expected
+    assert recorded.troubles.keys() == {"none", "busy", "gone", "gone amid"}
+    assert {body["model"] for body in server.bodies} == {"small"}
+    assert {headers["Authorization"] for headers in server.headers} == {"Bearer sesame"}
+    assert b"sesame" not in stdout + stderr
