@@ -1,0 +1,139 @@
+"""What came of each job, whatever the order in which objects, answers and dead letters come by."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.broker import Message
+from trustgraph_prompt.worker.answer import Answer
+from trustgraph_prompt.worker.gather import Gatherer, Job, Lines, Result
+
+
+def job(position: int, id: str = "", file: str = "a.txt") -> Job:
+    return Job(position, id or f"r{position}", "define", file, position + 1, "text")
+
+
+def published(id: str, request: str, value: object) -> Message:
+    return Message(json.dumps(value).encode(), "objects", id, {"request": request}, key=id)
+
+
+def answered(request: str, *objects: str, reason: str = "success", id: str = "1", **more: Any) -> Message:
+    answer = Answer(request, "extract", "define", "v1", reason, "direct", False, objects, **more)
+    return Message(answer.encode(), "answers", id, key=request)
+
+
+def buried(request: str, error: str, reason: str) -> Message:
+    return Message(b"", "dead", "1", {"id": request, "error": error, "reason": reason})
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_result_is_there_once_the_answer_and_all_its_objects_are(order: tuple[int, ...]) -> None:
+    results: list[Result] = []
+    gatherer = Gatherer([job(0)], results.append)
+    steps = [
+        lambda: gatherer.take_object(published("o1", "r0", {"n": 1})),
+        lambda: gatherer.take_object(published("o2", "r0", {"n": 2})),
+        lambda: gatherer.take_answer(answered("r0", "o2", "o1")),
+    ]
+    for step in order:
+        assert results == []
+        steps[step]()
+    assert results[0].objects == (b'{"n": 2}', b'{"n": 1}')
+    assert gatherer.open == 0
+
+
+def test_an_object_that_no_answer_names_is_dropped() -> None:
+    results: list[Result] = []
+    gatherer = Gatherer([job(0)], results.append)
+    gatherer.take_object(published("o1", "r0", {"n": 1}))
+    gatherer.take_object(published("o2", "r0", {"n": 2}))
+    gatherer.take_answer(answered("r0", "o1"))
+    assert results[0].objects == (b'{"n": 1}',)
+
+
+def test_jobs_with_one_request_share_its_answer() -> None:
+    results: list[Result] = []
+    gatherer = Gatherer([job(0, "r"), job(1, "r", "b.txt")], results.append)
+    assert [asked.position for asked in gatherer.to_ask()] == [0]
+    gatherer.take_answer(answered("r"))
+    assert [result.job.file for result in results] == ["a.txt", "b.txt"]
+
+
+def test_a_failure_of_an_earlier_run_is_asked_again_and_not_mistaken_for_one_of_this() -> None:
+    results: list[Result] = []
+    gatherer = Gatherer([job(0)], results.append)
+    failure = answered("r0", reason="provider_error", id="7")
+    gatherer.take_answer(failure, earlier=True)
+    gatherer.take_answer(failure)
+    assert results == []
+    assert gatherer.open == 1
+    gatherer.take_answer(answered("r0", id="8"))
+    assert results[0].failure is None
+
+
+def test_a_failure_says_why() -> None:
+    results: list[Result] = []
+    gatherer = Gatherer([job(0)], results.append)
+    call = {"why": "first", "error": "nobody there", "usage": {}}
+    gatherer.take_answer(answered("r0", reason="provider_error", calls=(call,)))
+    assert results[0].failure == "nobody there"
+
+
+def test_a_request_that_could_not_be_asked_fails_with_the_reason_of_its_dead_letter() -> None:
+    results: list[Result] = []
+    gatherer = Gatherer([job(0)], results.append)
+    gatherer.take_dead_letter(buried("r0", "template-error", "the output is too long"))
+    assert results[0].failure == "the output is too long"
+    assert results[0].answer is None
+
+
+def test_a_dead_letter_does_not_hide_the_answer_that_comes_with_it() -> None:
+    results: list[Result] = []
+    gatherer = Gatherer([job(0)], results.append)
+    gatherer.take_dead_letter(buried("r0", "llm-error", "provider_error: nobody there"))
+    assert results == []
+    gatherer.take_answer(answered("r0", reason="provider_error"))
+    assert results[0].answer is not None
+
+
+def test_what_belongs_to_nobody_is_ignored() -> None:
+    results: list[Result] = []
+    gatherer = Gatherer([job(0)], results.append)
+    gatherer.take_object(published("o1", "other", {}))
+    gatherer.take_answer(answered("other"))
+    gatherer.take_dead_letter(buried("other", "template-error", ""))
+    assert results == []
+    assert gatherer.open == 1
+
+
+class TestLines:
+    def test_stand_in_the_order_of_the_jobs(self) -> None:
+        file = io.BytesIO()
+        lines = Lines(file)
+        lines.add(Result(job(1), (b'{"n":2}',)))
+        assert file.getvalue() == b""
+        lines.add(Result(job(0), (b'{"n":0}', b'{"n":1}')))
+        assert file.getvalue().splitlines() == [
+            b'{"prompt":"define","file":"a.txt","chunk":1,"object":{"n":0}}',
+            b'{"prompt":"define","file":"a.txt","chunk":1,"object":{"n":1}}',
+            b'{"prompt":"define","file":"a.txt","chunk":2,"object":{"n":2}}',
+        ]
+
+    def test_of_jobs_after_one_without_a_result_are_written_at_the_end(self) -> None:
+        file = io.BytesIO()
+        lines = Lines(file, bare=True)
+        lines.add(Result(job(2), (b"{}",)))
+        lines.finish()
+        assert file.getvalue() == b"{}\n"
+
+    def test_take_the_place_of_what_was_there(self) -> None:
+        file = io.BytesIO(b"old\n")
+        lines = Lines(file, bare=True)
+        assert file.getvalue() == b"old\n"
+        lines.finish()
+        assert file.getvalue() == b""
