@@ -1,0 +1,211 @@
+"""TrustGraph's prompt manager, with the interface and the results of seed 1 (jsonl prompt output).
+
+It reads with the one reader: an answer may be fenced, chatty or cut, and what is valid in it counts. Nothing
+is mended, and nothing is asked twice.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast, get_args
+
+from trustgraph_prompt.contract import Contract, Format
+from trustgraph_prompt.errors import ContractError, Reason, RenderError, TemplateError
+from trustgraph_prompt.prompts import Template
+from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES
+from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
+
+logger = logging.getLogger(__name__)
+
+Llm = Callable[..., Awaitable[str | None]]
+"""`await llm(system=…, prompt=…)` is the answer of a model."""
+
+_NO_JSON = (Reason.EMPTY, Reason.INVALID_JSON, Reason.EXTRACTION_FAILED, Reason.AMBIGUOUS, Reason.TRUNCATED)
+_LAYOUT = " \t\r[],"
+
+
+@dataclass
+class Prompt:
+    """A prompt of the configuration; `terms` may be changed at any time, the rest is read once.
+
+    `object_schema` goes before `schema` where the answer is jsonl.
+    """
+
+    template: str
+    response_type: str = "text"
+    terms: dict[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, Any] | bool | None = None
+    object_schema: Mapping[str, Any] | bool | None = None
+    dialect: str = "ibis"
+
+    @cached_property
+    def compiled(self) -> Template:
+        """The template. Raises `TemplateError`."""
+        return Template.compile(self.template, dialect=self.dialect)  # type: ignore[arg-type]
+
+    @cached_property
+    def contract(self) -> Contract:
+        """What an answer must be. Raises `RuntimeError` for an unknown response type or a bad schema."""
+        if self.response_type not in get_args(Format):
+            raise RuntimeError(f"Response type {self.response_type} not known")
+        schema = {"json": self.schema, "jsonl": self.object_schema or self.schema}.get(self.response_type)
+        try:
+            return Contract.from_schema(schema or None, format=cast(Format, self.response_type))
+        except ContractError as error:
+            raise RuntimeError(f"Schema validation fail: {error}") from error
+
+
+class PromptManager:
+    """Renders prompts, has a model answer them, and reads the answers.
+
+    `prompts` by id, and `terms`, which go to every prompt, may be changed at any time. Terms of a prompt go
+    over them, and those of a call over both.
+    """
+
+    def __init__(self) -> None:
+        self.terms: dict[str, Any] = {}
+        self.prompts: dict[str, Prompt] = {}
+        self._system = SYSTEM
+
+    def load_config(self, config: Mapping[str, str]) -> None:
+        """Take over a configuration: `system` and `template.<id>`, each JSON text.
+
+        Raises `RuntimeError` for an entry that is no prompt; then nothing has changed.
+        """
+        system = _system(config.get("system"))
+        prompts = {
+            key.removeprefix("template."): _prompt(key.removeprefix("template."), text)
+            for key, text in config.items()
+            if key.startswith("template.")
+        }
+        self._system, self.prompts = system, prompts
+
+    def render(self, id: str, input: Mapping[str, Any]) -> str:
+        """The prompt with its terms filled in. Raises `RuntimeError`."""
+        try:
+            prompt = self._prompt(id)
+        except KeyError:
+            raise RuntimeError("ID invalid") from None
+        return _rendered(id, prompt.compiled, self._terms(prompt, input))
+
+    async def invoke(self, id: str, input: Mapping[str, Any], llm: Llm) -> Any:
+        """Ask a model: a str for text, a JSON value for json, a list of objects for jsonl.
+
+        Raises `KeyError` for an unknown id, and `RuntimeError` for an answer that is no JSON, for one that
+        is not as the schema says, and for an unknown response type. Of a jsonl answer, what is wrong is
+        left out with a warning.
+        """
+        prompt = self._prompt(id)
+        contract, terms = prompt.contract, self._terms(prompt, input)
+        system = _rendered(id, self._system, terms)
+        answer = await llm(system=system, prompt=_rendered(id, prompt.compiled, terms))
+        if answer is None:
+            raise RuntimeError("LLM returned no response")
+        if contract.format == "text":
+            return answer
+        outcome = read(answer, contract)
+        if contract.format == "jsonl":
+            _warn(answer, outcome)
+            return outcome.value
+        if outcome.ok:
+            return outcome.value
+        if outcome.reason in _NO_JSON:
+            logger.error("JSON parse failed for prompt %s: %s", id, outcome.explain())
+            raise RuntimeError("JSON parse fail")
+        raise RuntimeError(f"Schema validation fail: {outcome.explain()}")
+
+    def parse_json(self, text: str) -> Any:
+        """The JSON value in an answer. Raises `json.JSONDecodeError`, as TrustGraph's does."""
+        outcome = read(text, "json")
+        if not outcome.ok:
+            raise json.JSONDecodeError(outcome.explain(), text, 0)
+        return outcome.value
+
+    def parse_jsonl(self, text: str) -> list[Any]:
+        """The JSON objects in an answer; each line that holds none of them is logged, with its number."""
+        outcome = read(text, "jsonl")
+        _warn(text, outcome)
+        return list(outcome.value)
+
+    def _prompt(self, id: str) -> Prompt:
+        names = (id, *TRUSTGRAPH_ALIASES.get(id, ()))
+        return self.prompts[next((name for name in names if name in self.prompts), id)]
+
+    def _terms(self, prompt: Prompt, input: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self.terms, **(prompt.terms or {}), **input}
+
+
+def _system(text: str | None) -> Template:
+    """The system message; as in TrustGraph, the default one where there is none that can be read."""
+    try:
+        source = json.loads(text or "")
+    except ValueError:
+        return SYSTEM
+    if not isinstance(source, str):
+        return SYSTEM
+    try:
+        return Template.compile(source, dialect="ibis")
+    except TemplateError as error:
+        raise RuntimeError(f"Error in template: system: {error}") from error
+
+
+def _prompt(id: str, text: str) -> Prompt:
+    try:
+        entry = json.loads(text)
+        prompt = Prompt(
+            template=entry["prompt"],
+            response_type=entry.get("response-type", "text"),
+            schema=entry.get("schema"),
+            object_schema=entry.get("object-schema"),
+            dialect=entry.get("dialect", "ibis"),
+        )
+        _ = prompt.compiled
+    except TemplateError as error:
+        raise RuntimeError(f"Error in template: {id}: {error}") from error
+    except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
+        raise RuntimeError(f"Error in template: {id}: the entry is no prompt: {error!r}") from error
+    return prompt
+
+
+def _rendered(id: str, template: Template, terms: Mapping[str, Any]) -> str:
+    try:
+        return template.render(terms)
+    except RenderError as error:
+        raise RuntimeError(f"Error in template: {id}: {error}") from error
+
+
+def _warn(text: str, outcome: Outcome) -> None:
+    """Log what of a jsonl answer was left out."""
+    if outcome.stage is not Stage.DIRECT or outcome.rejected or outcome.truncated:
+        for line in _lines_without_object(text):
+            logger.warning("JSONL parse error on line %d: part of no complete object", line)
+    for rejected in outcome.rejected:
+        if rejected.issues[0].reason is not Reason.INVALID_JSON:
+            why = "; ".join(map(str, rejected.issues))
+            logger.warning("Object %d failed schema validation: %s", rejected.index, why)
+    if not outcome.value:
+        logger.warning("JSONL parse returned no valid objects")
+
+
+def _lines_without_object(text: str) -> Iterator[int]:
+    """The numbers, from 1, of the lines that are part of no object, fences and brackets of a list apart."""
+    reader = StreamReader("jsonl")
+    waiting: dict[int, str] = {}
+    for number, line in enumerate(text.strip().split("\n"), 1):
+        if reader.feed(line + "\n"):
+            begun = number if read(line, "jsonl").value else _outermost(waiting, number)
+            yield from (earlier for earlier in waiting if earlier < begun)
+            waiting.clear()
+        elif (content := line.strip(_LAYOUT)) and not content.startswith("```"):
+            waiting[number] = line
+    yield from waiting
+
+
+def _outermost(lines: Mapping[int, str], last: int) -> int:
+    """Where an object probably began that ends in line `last`: the least indented line that opens one."""
+    opened = [(len(line) - len(line.lstrip()), -at) for at, line in lines.items() if line.lstrip()[0] in "{["]
+    return -min(opened)[1] if opened else last
