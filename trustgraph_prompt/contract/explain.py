@@ -42,7 +42,7 @@ def _issues(
 ) -> Iterator[Issue]:
     for error in errors:
         branches = getattr(error.kind, "context", None)
-        if not branches:
+        if not branches or not all(branches):  # one that has no errors: it fits, as another one does
             yield _issue(error)
         elif not error.instance_path and (name := discriminator_of(schema)) and isinstance(value, dict):
             yield from _discriminated(branches, schema, value, name)

@@ -134,14 +134,17 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
 
     The way nearly every answer goes, at the speed of the decoder.
     """
-    lines = [line for line in text.split("\n") if line and not line.isspace()]
+    content = text.strip()
+    if not (content.startswith("{") and content.endswith("}")):
+        return None
+    lines = [line for line in content.split("\n") if line and not line.isspace()]
     try:
         values = list(map(orjson.loads, lines))
     except orjson.JSONDecodeError:
         return None
     if set(map(type, values)) != {dict} or len(values) >= MAX_PIECES or has_long_number(text):
         return None
-    if any(len(value) == 1 and list in map(type, value.values()) for value in values):
+    if "[" in text and any(isinstance(next(iter(value.values()), None), list) for value in values):
         return None  # perhaps a wrapper
     if _may_be_deep(text, lines) or not all(map(contract.accepts, values)):
         return None

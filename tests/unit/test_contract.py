@@ -1,0 +1,251 @@
+"""What a contract accepts, what it says about the rest, and which schemas it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import ContractError, Issue, Reason
+
+DEFINITION = {
+    "type": "object",
+    "properties": {
+        "type": {"const": "definition"},
+        "entity": {"type": "string"},
+        "definition": {"type": "string", "minLength": 3},
+    },
+    "required": ["type", "entity", "definition"],
+    "additionalProperties": False,
+}
+RELATIONSHIP = {
+    "type": "object",
+    "properties": {
+        "type": {"const": "relationship"},
+        "subject": {"type": "string"},
+        "object-entity": {"type": "boolean"},
+    },
+    "required": ["type", "subject", "object-entity"],
+}
+UNION = {"oneOf": [DEFINITION, RELATIONSHIP]}
+
+
+def issue(schema: Any, value: object) -> Issue:
+    issues = Contract.from_schema(schema, format="jsonl").issues(value)
+    assert len(issues) == 1
+    return issues[0]
+
+
+def test_a_contract_without_schema_accepts_anything() -> None:
+    contract = Contract.from_schema(None)
+    assert contract.accepts({"any": ["thing"]})
+    assert contract.issues(None) == ()
+
+
+def test_accepted_values_have_no_issues() -> None:
+    contract = Contract.from_schema(UNION, format="jsonl")
+    value = {"type": "relationship", "subject": "DNA", "object-entity": True}
+    assert contract.accepts(value)
+    assert contract.issues(value) == ()
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "reason", "path", "message"),
+    [
+        ({"required": ["a"]}, {}, Reason.SCHEMA_MISSING_FIELD, "", '"a" is missing'),
+        (
+            {"properties": {"a": {}}, "additionalProperties": False},
+            {"a": 1, "b": 2},
+            Reason.SCHEMA_EXTRA_FIELD,
+            "",
+            'unexpected "b"',
+        ),
+        (
+            {"properties": {"n": {"type": "integer"}}},
+            {"n": "2"},
+            Reason.SCHEMA_TYPE_ERROR,
+            "/n",
+            'expected integer, found string "2"',
+        ),
+        ({"properties": {"n": {"type": "integer"}}}, {"n": True}, Reason.SCHEMA_TYPE_ERROR, "/n", None),
+        (
+            {"properties": {"q": {"enum": ["exact", "approx"]}}},
+            {"q": "some"},
+            Reason.SCHEMA_VALUE_ERROR,
+            "/q",
+            'expected "exact" or "approx", found "some"',
+        ),
+        (
+            {"properties": {"d": {"format": "date"}}},
+            {"d": "soon"},
+            Reason.SCHEMA_VALUE_ERROR,
+            "/d",
+            'expected format date, found "soon"',
+        ),
+        (
+            {"properties": {"n": {"minimum": 3}}},
+            {"n": 2},
+            Reason.SCHEMA_VALUE_ERROR,
+            "/n",
+            "expected minimum 3, found 2",
+        ),
+        (
+            {"properties": {"a/b~c": {"items": {"type": "string"}}}},
+            {"a/b~c": ["x", 1]},
+            Reason.SCHEMA_TYPE_ERROR,
+            "/a~1b~0c/1",
+            None,
+        ),
+    ],
+)
+def test_an_issue_says_why_where_expected_and_found(
+    schema: Any, value: Any, reason: Reason, path: str, message: str | None
+) -> None:
+    found = issue(schema, value)
+    assert (found.reason, found.path) == (reason, path)
+    assert message is None or found.message == message
+
+
+def test_every_problem_of_an_object_is_named() -> None:
+    issues = Contract.from_schema(DEFINITION).issues({"type": "definition", "entity": 1, "definition": "ab"})
+    assert [i.path for i in issues] == ["/entity", "/definition"]
+
+
+def test_a_message_stays_short_however_long_the_value() -> None:
+    found = issue({"properties": {"a": {"type": "integer"}}}, {"a": "x" * 10_000})
+    assert len(found.message) < 200
+    found = issue({"properties": {"a": {"enum": ["y" * 1000] * 1}}}, {"a": 10**4000})
+    assert len(found.message) < 400
+
+
+def test_many_problems_are_cut_off() -> None:
+    contract = Contract.from_schema({"items": {"type": "string"}})
+    assert len(contract.issues(list(range(1000)))) == 20
+
+
+def test_only_the_branch_that_was_meant_is_reported() -> None:
+    found = issue(UNION, {"type": "relationship", "subject": "DNA"})
+    assert found == Issue(Reason.SCHEMA_MISSING_FIELD, '"object-entity" is missing')
+
+
+def test_a_discriminator_that_names_no_branch_is_the_issue() -> None:
+    found = issue(UNION, {"type": "entity", "entity": "DNA"})
+    message = 'expected "definition" or "relationship", found "entity"'
+    assert found == Issue(Reason.SCHEMA_VALUE_ERROR, message, "/type")
+
+
+def test_a_missing_discriminator_is_the_issue() -> None:
+    found = issue(UNION, {"entity": "DNA"})
+    assert found.reason is Reason.SCHEMA_MISSING_FIELD
+    assert found.message.startswith('"type" is missing')
+
+
+def test_without_discriminator_the_nearest_branch_is_reported() -> None:
+    schema = {"anyOf": [{"type": "string"}, {"type": "object", "required": ["a", "b"]}]}
+    assert issue(schema, {"a": 1}).message == '"b" is missing'
+
+
+def test_fitting_two_branches_of_one_of_is_an_issue() -> None:
+    found = issue({"oneOf": [{"type": "integer"}, {"minimum": 2}]}, 3)
+    assert found.message == "fits more than one of the alternatives: 3"
+
+
+@pytest.mark.parametrize(
+    ("schema", "discriminator"),
+    [
+        (UNION, "type"),
+        ({"anyOf": UNION["oneOf"]}, "type"),
+        (
+            {
+                "$defs": {"d": DEFINITION, "r": RELATIONSHIP},
+                "oneOf": [{"$ref": "#/$defs/d"}, {"$ref": "#/$defs/r"}],
+            },
+            "type",
+        ),
+        (
+            {
+                "oneOf": [
+                    {"properties": {"kind": {"enum": ["a", "b"]}}},
+                    {"properties": {"kind": {"const": "c"}}},
+                ]
+            },
+            "kind",
+        ),
+        ({"oneOf": [DEFINITION, DEFINITION]}, None),
+        ({"oneOf": [DEFINITION, True]}, None),
+        (DEFINITION, None),
+        (True, None),
+        (None, None),
+    ],
+)
+def test_the_discriminator_is_the_property_that_picks_the_branch(
+    schema: Any, discriminator: str | None
+) -> None:
+    assert Contract.from_schema(schema, format="jsonl").discriminator == discriminator
+
+
+def test_jsonl_is_many_and_text_is_one() -> None:
+    assert Contract.from_schema(None, format="jsonl").many
+    assert not Contract.from_schema(None, format="json").many
+    assert not Contract.from_schema(None, format="text").many
+    with pytest.raises(ContractError, match="many objects"):
+        Contract.from_schema(None, format="jsonl", many=False)
+    with pytest.raises(ContractError, match="one text"):
+        Contract.from_schema(None, format="text", many=True)
+
+
+def test_many_json_values_are_a_list_of_them() -> None:
+    contract = Contract.from_schema({"type": "integer"}, many=True)
+    assert contract.accepts([1, 2])
+    assert contract.issues({"a": 1})[0].reason is Reason.WRONG_CONTAINER
+    assert contract.issues([1, "x"])[0].path == "/1"
+
+
+def test_the_fingerprint_covers_what_decides_a_verdict_and_nothing_else() -> None:
+    contract = Contract.from_schema(DEFINITION, format="jsonl", name="definitions")
+    same = Contract.from_schema(dict(reversed(DEFINITION.items())), format="jsonl", name="other")
+    assert contract.fingerprint == same.fingerprint
+    assert contract == same
+    different = [
+        Contract.from_schema(DEFINITION),
+        Contract.from_schema(DEFINITION, many=True),
+        Contract.from_schema(RELATIONSHIP, format="jsonl"),
+        Contract.from_schema(None, format="jsonl"),
+    ]
+    assert len({c.fingerprint for c in (contract, *different)}) == 5
+
+
+def test_changing_the_authors_schema_later_changes_nothing() -> None:
+    schema = {"required": ["a"]}
+    contract = Contract.from_schema(schema)
+    schema["required"].append("b")
+    assert contract.accepts({"a": 1})
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        "http://json-schema.org/draft-04/schema#",
+        "http://json-schema.org/draft-06/schema#",
+        "http://json-schema.org/draft-07/schema#",
+        "https://json-schema.org/draft/2019-09/schema",
+        "https://json-schema.org/draft/2020-12/schema",
+    ],
+)
+def test_the_draft_that_the_schema_names_is_used(draft: str) -> None:
+    contract = Contract.from_schema({"$schema": draft, "type": "object", "required": ["a"]})
+    assert contract.accepts({"a": 1})
+    assert not contract.accepts({})
+    with pytest.raises(ContractError):
+        Contract.from_schema({"$schema": draft, "required": "a"})
+
+
+def test_an_unknown_format_is_refused() -> None:
+    with pytest.raises(ContractError, match="expected text, json or jsonl"):
+        Contract.from_schema(None, format="xml")  # type: ignore[arg-type]
+
+
+def test_a_text_has_no_schema() -> None:
+    with pytest.raises(ContractError, match="no schema"):
+        Contract.from_schema({"type": "string"}, format="text")

@@ -1,0 +1,134 @@
+"""The one value of a json answer, and a text as it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.contract import Contract, Format
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.reader import Stage, StreamReader, read
+
+ANSWER = Contract.from_schema(
+    {
+        "type": "object",
+        "properties": {"answer": {"type": "string"}, "shown": {"type": "integer"}},
+        "required": ["answer", "shown"],
+    }
+)
+RIGHT = '{"answer": "yes", "shown": 1}'
+VALUE = {"answer": "yes", "shown": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("false", False), (" 42\n", 42), ('"a"', "a"), ("[]", []), ("null", None)]
+)
+def test_any_json_value_is_a_json_answer(text: str, value: Any) -> None:
+    outcome = read(text, "json")
+    assert outcome.ok
+    assert (outcome.value, outcome.stage) == (value, Stage.DIRECT)
+
+
+def test_a_clean_value_is_read_directly() -> None:
+    outcome = read(RIGHT, ANSWER, finish_reason="stop")
+    assert (outcome.value, outcome.stage, outcome.truncated) == (VALUE, Stage.DIRECT, False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```json\n{RIGHT}\n```",
+        f"```JSON\r\n{RIGHT}\r\n```\r\n",
+        f"````{RIGHT}```",
+        f"  ~~~\n{RIGHT}\n~~~",
+        f"```json\n{RIGHT}\n",
+        f"The answer: {RIGHT} as asked.",
+        f"See [1] and [2] {{for}} more: {RIGHT}",
+        f'<think>{{"answer": "draft", "shown": 9}} no {{</think>\n{RIGHT}',
+        f'{{"answer": "draft", "shown": 9}}</think>{RIGHT}',
+        f'```json\n{{"type": "object"}}\n```\nthen\n```json\n{RIGHT}\n```',
+        f'```python\nprint({{"a": 1}})\n```\n```json\n{RIGHT}\n```',
+        f"{RIGHT}}}]}}",
+        f"callback({RIGHT});",
+        f"{RIGHT}\n{RIGHT}",
+        f"Example: {{'answer': 'x'}}\n{RIGHT}",
+    ],
+)
+def test_the_value_that_was_meant_is_found(text: str) -> None:
+    outcome = read(text, ANSWER)
+    assert (outcome.value, outcome.reason, outcome.stage) == (VALUE, Reason.SUCCESS, Stage.EXTRACTED)
+
+
+def test_a_fenced_value_wins_over_one_in_prose() -> None:
+    assert read('Not {"a": 1} but\n```\n{"a": 2}\n```', "json").value == {"a": 2}
+
+
+def test_a_fenced_scalar_is_a_value() -> None:
+    assert read("<think>hm</think>\n```json\n42\n```", "json").value == 42
+
+
+def test_two_different_values_are_ambiguous() -> None:
+    outcome = read('{"answer": "yes", "shown": 1} or {"answer": "no", "shown": 1}', ANSWER)
+    assert (outcome.value, outcome.reason) == (None, Reason.AMBIGUOUS)
+
+
+def test_true_and_one_are_different_values() -> None:
+    assert read("[true] or [1]", "json").reason is Reason.AMBIGUOUS
+
+
+def test_a_value_that_is_refused_says_why() -> None:
+    outcome = read('{"answer": "yes", "shown": "one"}', ANSWER)
+    assert (outcome.value, outcome.reason) == (None, Reason.SCHEMA_TYPE_ERROR)
+    assert [i.path for i in outcome.issues] == ["/shown"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"answer": "ye', '{"answer": "yes",', '```json\n{"answer": "yes"', "[1, 2", f'{RIGHT} {{"answer"'],
+)
+def test_a_cut_value_is_truncated_and_never_closed_up(text: str) -> None:
+    outcome = read(text, "json", finish_reason="stop")
+    assert (outcome.value, outcome.reason, outcome.truncated) == (None, Reason.TRUNCATED, True)
+
+
+@pytest.mark.parametrize(
+    "text", ["{'answer': 'yes'}", '{"answer": "yes", "shown": 1,}', '{"a": NaN}', '{"a": 1e400}']
+)
+def test_bad_json_is_refused(text: str) -> None:
+    outcome = read(text, "json")
+    assert (outcome.value, outcome.reason) == (None, Reason.INVALID_JSON)
+
+
+def test_no_json_at_all_is_a_failed_extraction() -> None:
+    assert read("I cannot say.", ANSWER).reason is Reason.EXTRACTION_FAILED
+
+
+def test_a_blank_answer_is_empty() -> None:
+    assert read(" \n", ANSWER).reason is Reason.EMPTY
+
+
+def test_many_values_come_as_a_list_or_wrapped_in_one_key() -> None:
+    many = Contract.from_schema(ANSWER.schema, many=True)
+    assert read(f"[{RIGHT}, {RIGHT}]", many).value == [VALUE, VALUE]
+    wrapped = read(f'{{"items": [{RIGHT}]}}', many)
+    assert (wrapped.value, wrapped.stage) == ([VALUE], Stage.EXTRACTED)
+    assert read(RIGHT, many).reason is Reason.WRONG_CONTAINER
+    assert read(f"[{RIGHT}, 5]", many).issues[0].path == "/1"
+
+
+def test_big_integers_are_exact() -> None:
+    assert read("[12345678901234567890123]", "json").value == [12345678901234567890123]
+
+
+@pytest.mark.parametrize("text", ["", "  as\nit is {", '{"a": 1}'])
+def test_a_text_is_taken_as_it_is(text: str) -> None:
+    outcome = read(text, "text", finish_reason="stop")
+    assert (outcome.value, outcome.reason, outcome.truncated) == (text, Reason.SUCCESS, False)
+
+
+@pytest.mark.parametrize("format", ["json", "text"])
+def test_a_value_or_text_stands_when_all_of_it_is_there(format: Format) -> None:
+    reader = StreamReader(format)
+    assert reader.feed('{"a": ') == reader.feed("1}") == []
+    assert reader.close("stop") == read('{"a": 1}', format, finish_reason="stop")

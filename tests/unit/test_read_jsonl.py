@@ -1,0 +1,314 @@
+"""What comes of a jsonl answer: its objects, what was refused, how it was read, and whether it is whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
+from trustgraph_prompt.reader import Outcome, Stage, read
+
+DEFINITIONS = Contract.from_schema(
+    {
+        "type": "object",
+        "properties": {"entity": {"type": "string"}, "definition": {"type": "string"}},
+        "required": ["entity", "definition"],
+    },
+    format="jsonl",
+)
+ONE = '{"entity": "DNA", "definition": "carries instructions"}'
+TWO = '{"entity": "RNA", "definition": "carries information"}'
+BOTH = [
+    {"entity": "DNA", "definition": "carries instructions"},
+    {"entity": "RNA", "definition": "carries information"},
+]
+PRETTY_ONE = '{\n  "entity": "DNA",\n  "definition": "carries instructions"\n}'
+PRETTY_TWO = '{\n  "entity": "RNA",\n  "definition": "carries information"\n}'
+
+
+def test_clean_lines_are_read_directly() -> None:
+    outcome = read(f"{ONE}\n{TWO}\n", DEFINITIONS)
+    assert outcome.value == BOTH
+    assert (outcome.reason, outcome.stage, outcome.truncated) == (Reason.SUCCESS, Stage.DIRECT, None)
+    assert outcome.ok
+    assert outcome.unwrap() == BOTH
+    assert (outcome.rejected, outcome.issues, outcome.retracted) == ((), (), ())
+
+
+def test_the_text_is_kept_byte_for_byte() -> None:
+    text = f"\ufeff Here:\r\n{ONE}\r\n"
+    [call] = read(text, DEFINITIONS, finish_reason="stop").calls
+    assert (call.why, call.text, call.finish_reason) == ("first", text, "stop")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{ONE}\n{TWO}",
+        f"\n\n{ONE}\n\n   \n{TWO}\n\n",
+        f"{ONE}\r\n{TWO}\r\n",
+        f"   {ONE}   \n\t{TWO}",
+    ],
+    ids=["lines", "blank lines", "crlf", "spaces"],
+)
+def test_lines_are_direct(text: str) -> None:
+    outcome = read(text, DEFINITIONS)
+    assert (outcome.value, outcome.stage) == (BOTH, Stage.DIRECT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```json\n{ONE}\n{TWO}\n```",
+        f"```\n{ONE}\n```\nand\n```jsonl\n{TWO}\n```",
+        f"~~~json\n{ONE}\n{TWO}\n~~~",
+        f"Here they are:\n```json\n{ONE}\n{TWO}\n```\nAnything else?",
+        f"- first:\n  ```json\n  {ONE}\n  ```\n- second:\n  ```json\n  {TWO}\n  ```",
+        f"Sure! {ONE} and also {TWO}. Done.",
+        f"[{ONE}, {TWO}]",
+        f"[\n  {ONE},\n  {TWO}\n]",
+        f"{PRETTY_ONE}\n{PRETTY_TWO}",
+        f"```json\n[\n{PRETTY_ONE},\n{PRETTY_TWO}\n]\n```",
+        f'{{"items": [{ONE}, {TWO}]}}',
+        f'{{\n  "items": [\n{PRETTY_ONE},\n{PRETTY_TWO}\n]\n}}',
+        f'{{"definitions": [{ONE}, {TWO}]}}',
+        f"{ONE}{TWO}",
+        f"{ONE} {TWO}",
+        f"{ONE},\n{TWO},",
+        f"1. {ONE}\n2. {TWO}",
+        f"- {ONE}\n- {TWO}",
+        f"<think>Maybe {ONE}? No {{ no.</think>\n{ONE}\n{TWO}",
+        f"<thinking>{TWO}</thinking>[{ONE},{TWO}]",
+        f"<reasoning>\n{TWO}\n</reasoning>\n{ONE}\n{TWO}",
+        f"\ufeff{ONE}\n{TWO}",
+        f"Some {{braces}} first [1], \\frac{{a}}{{b}}:\n{ONE}\n{TWO}",
+    ],
+    ids=[
+        "fence",
+        "two fences",
+        "tildes",
+        "fence in prose",
+        "fences in a list",
+        "prose",
+        "array",
+        "array of lines",
+        "pretty",
+        "pretty array in a fence",
+        "wrapper",
+        "pretty wrapper",
+        "wrapper of another name",
+        "joined",
+        "one line",
+        "commas",
+        "numbers",
+        "bullets",
+        "think",
+        "thinking",
+        "reasoning",
+        "bom",
+        "braces in prose",
+    ],
+)
+def test_objects_are_found_in_any_layout(text: str) -> None:
+    outcome = read(text, DEFINITIONS)
+    assert (outcome.value, outcome.stage, outcome.reason) == (BOTH, Stage.EXTRACTED, Reason.SUCCESS)
+    assert (outcome.rejected, outcome.retracted, outcome.truncated) == ((), (), None)
+
+
+def test_a_broken_line_is_refused_and_costs_its_neighbours_nothing() -> None:
+    outcome = read(f'{ONE}\n{{"entity": "x" y", "definition": {{"a": 1}}}}\n{TWO}', DEFINITIONS)
+    assert outcome.value == BOTH
+    [rejected] = outcome.rejected
+    assert rejected.index == 1
+    assert rejected.raw == '{"entity": "x" y", "definition": {"a": 1}}'
+    assert rejected.issues[0].reason is Reason.INVALID_JSON
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        '{"entity": "unterminated',
+        '{"entity": "no brace"',
+        '{"entity": "comma",',
+        "{'entity': 'quotes'}",
+        "{entity: 1, definition: {}}",
+        '{"entity": nope}',
+        '{"entity": "a"} }',
+        '{\n "entity": bad,\n "inner": {"entity": "i", "definition": "j"}\n}',
+        '{"entity": "tab\there", "definition": "d"}',
+        '{"entity": "bad \\p escape", "definition": "d"}',
+        '{"entity": NaN, "definition": "d"}',
+    ],
+)
+def test_no_kind_of_damage_reaches_the_next_object(broken: str) -> None:
+    outcome = read(f"{ONE}\n{broken}\n{TWO}", DEFINITIONS)
+    assert outcome.value == BOTH
+    assert len(outcome.rejected) == 1
+
+
+def test_a_broken_element_costs_its_neighbours_nothing() -> None:
+    for text in (f'[{ONE}, {{"entity": oops}}, {TWO}]', f'{{"items": [{ONE}, {{"entity": oops}}, {TWO}]}}'):
+        outcome = read(text, DEFINITIONS)
+        assert outcome.value == BOTH
+        assert [r.raw for r in outcome.rejected] == ['{"entity": oops}']
+
+
+def test_prose_and_scalars_are_no_objects() -> None:
+    outcome = read(f'This is prose.\n"a string"\n42\nnull\n{ONE}', DEFINITIONS)
+    assert (outcome.value, outcome.rejected) == (BOTH[:1], ())
+
+
+def test_an_object_that_does_not_meet_the_schema_is_refused_alone() -> None:
+    outcome = read(f'{ONE}\n{{"entity": "x"}}\n{{"entity": 5, "definition": "d"}}\n{TWO}', DEFINITIONS)
+    assert outcome.value == BOTH
+    assert [(r.index, r.issues[0].reason) for r in outcome.rejected] == [
+        (1, Reason.SCHEMA_MISSING_FIELD),
+        (2, Reason.SCHEMA_TYPE_ERROR),
+    ]
+    assert (
+        outcome.explain()
+        == 'object 1 "definition" is missing; object 2 /entity: expected string, found integer 5'
+    )
+
+
+def test_when_all_are_refused_the_first_reason_stands() -> None:
+    outcome = read('{"entity": 1, "definition": "d"}\n{"entity": "x"}', DEFINITIONS)
+    assert (outcome.value, outcome.reason) == ([], Reason.SCHEMA_TYPE_ERROR)
+    with pytest.raises(StructuredOutputInvalid, match="expected string") as caught:
+        outcome.unwrap()
+    assert caught.value.outcome is outcome
+
+
+@pytest.mark.parametrize("text", ["", "\n\n\n", "  \t\r\n", "\ufeff"])
+def test_a_blank_answer_is_empty(text: str) -> None:
+    outcome = read(text, DEFINITIONS)
+    assert (outcome.value, outcome.reason) == ([], Reason.EMPTY)
+
+
+@pytest.mark.parametrize("text", ["[]", "```json\n[]\n```", " [ ] ", '{"items": []}', '{"results": []}'])
+def test_an_answer_that_says_there_is_none_succeeds(text: str) -> None:
+    outcome = read(text, DEFINITIONS)
+    assert (outcome.value, outcome.reason, outcome.truncated) == ([], Reason.SUCCESS, None)
+
+
+def test_a_text_without_objects_is_a_failed_extraction() -> None:
+    outcome = read(r"The density is \frac{\text{Population}}{\text{Area}}.", DEFINITIONS)
+    assert (outcome.value, outcome.reason, outcome.rejected) == ([], Reason.EXTRACTION_FAILED, ())
+
+
+@pytest.mark.parametrize(
+    ("text", "finish_reason", "truncated"),
+    [
+        (f"{ONE}\n{TWO}", None, None),
+        (f"{ONE}\n{TWO}", "stop", False),
+        (f"{ONE}\n{TWO}", "length", True),
+        (f'{ONE}\n{{"entity": "R', None, True),
+        (f'{ONE}\n{{"entity": "R', "stop", True),
+        (f"[{ONE},", None, True),
+        (f"[{ONE}", "stop", True),
+        (f'{{"items": [{ONE}', None, True),
+        (f"```json\n{ONE}\n", None, True),
+        (f"```json\n{ONE}\n", "stop", False),
+        (f"{ONE}\n<think>wait", None, True),
+        (f"{ONE}\nSee [1] and [2].", None, None),
+    ],
+)
+def test_truncated_says_yes_no_or_cannot_tell(
+    text: str, finish_reason: str | None, truncated: bool | None
+) -> None:
+    outcome = read(text, DEFINITIONS, finish_reason=finish_reason)
+    assert outcome.truncated is truncated
+    assert outcome.value[:1] == BOTH[:1]
+    assert outcome.rejected == ()
+
+
+def test_an_object_under_the_cut_is_never_closed_up() -> None:
+    outcome = read(f'{ONE}\n{{"entity": "RNA", "definition": "carries', DEFINITIONS)
+    assert (outcome.value, outcome.rejected, outcome.truncated) == (BOTH[:1], (), True)
+
+
+def test_a_cut_before_the_first_object_is_truncated_not_failed() -> None:
+    outcome = read('```json\n{"entity": "D', DEFINITIONS)
+    assert (outcome.value, outcome.reason, outcome.truncated) == ([], Reason.TRUNCATED, True)
+
+
+def test_a_draft_whose_opening_tag_was_in_the_prompt_is_retracted() -> None:
+    outcome = read(f"Perhaps {ONE}?\n</think>\n{TWO}", DEFINITIONS)
+    assert (outcome.value, outcome.retracted) == (BOTH[1:], tuple(BOTH[:1]))
+
+
+def test_an_object_with_a_list_of_objects_is_no_wrapper_where_the_schema_knows_it() -> None:
+    contract = Contract.from_schema(
+        {"type": "object", "properties": {"items": {"type": "array"}}}, format="jsonl"
+    )
+    assert read('{"items": [{"a": 1}]}', contract).value == [{"items": [{"a": 1}]}]
+
+
+def test_an_object_that_begins_like_a_wrapper_and_has_more_members_is_taken_as_it_is() -> None:
+    outcome = read('{"items": [{"a": 1}], "total": 3}\n{"items": [{"a": 2}], "total": 4}', "jsonl")
+    assert outcome.value == [{"items": [{"a": 1}], "total": 3}, {"items": [{"a": 2}], "total": 4}]
+    assert outcome.retracted == ({"a": 1}, {"a": 2})
+
+
+def test_a_wrapper_with_a_count_beside_it_still_wraps() -> None:
+    outcome = read(f'{{"items": [{ONE}, {TWO}], "count": 2}}', DEFINITIONS)
+    assert (outcome.value, outcome.rejected, outcome.retracted) == (BOTH, (), ())
+
+
+@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b"])
+def test_only_a_newline_ends_a_line(separator: str) -> None:
+    text = f'{{"entity": "a{separator}b", "definition": "c"}}'
+    if separator == "\x0b":
+        assert len(read(text, DEFINITIONS).rejected) == 1
+    else:
+        assert read(text, DEFINITIONS).value == [{"entity": f"a{separator}b", "definition": "c"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("[12345678901234567890123]", 12345678901234567890123),
+        ("[-9223372036854775809]", -9223372036854775809),
+        ("[18446744073709551615]", 18446744073709551615),
+        ("[1e5]", 100000.0),
+        (r'["\ud83e\udd14"]', "🤔"),
+        (r'["half \ud83e pair"]', "half \ufffd pair"),
+        (r'["nul \u0000"]', "nul \x00"),
+        ('["\u2028"]', "\u2028"),
+    ],
+)
+def test_numbers_and_strings_survive(text: str, value: Any) -> None:
+    for answer in (f'{{"v": {text}}}', f'Here: {{"v": {text}}} done'):
+        assert read(answer, "jsonl").value == [{"v": [value]}]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"v": NaN}', "no JSON"),
+        ('{"v": -Infinity}', "no JSON"),
+        ('{"v": 1e400}', "1e400 is too large"),
+        ('{"v": ' + "1" * 5000 + "}", "too many digits"),
+        ('{"v": 01}', "no JSON"),
+    ],
+)
+def test_numbers_that_are_none_are_refused(text: str, says: str) -> None:
+    outcome = read(text, "jsonl")
+    assert (outcome.value, outcome.reason) == ([], Reason.INVALID_JSON)
+    assert says in outcome.explain()
+
+
+def test_the_last_of_duplicate_keys_wins() -> None:
+    assert read('{"a": 1, "a": 2}', "jsonl").value == [{"a": 2}]
+
+
+def test_keys_keep_their_order() -> None:
+    assert list(read('{"z": 1, "ä": 2, "a": 3}', "jsonl").value[0]) == ["z", "ä", "a"]
+
+
+def test_outcomes_of_equal_texts_are_equal() -> None:
+    text = f"{ONE}\nbroken {{'\n"
+    assert read(text, DEFINITIONS) == read(text, DEFINITIONS)
+    assert isinstance(read(text, "jsonl"), Outcome)
