@@ -6,7 +6,8 @@ from pulsar import asyncio as asyncio
 
 __version__: str
 
-class Result(Enum): ...
+class Result(Enum):
+    Ok = ...
 
 class ConsumerType(Enum):
     Exclusive = ...

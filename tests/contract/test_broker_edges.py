@@ -77,12 +77,21 @@ async def test_what_is_too_large_is_refused_before_it_is_sent(
     assert await is_alive(producer, consumer)
 
 
-async def test_nearly_five_megabytes_go_through(broker: Broker, topic: str) -> None:
+async def test_the_largest_message_can_also_be_retried_and_buried(broker: Broker, namespace: str) -> None:
+    topic = f"persistent://{namespace}/edges"
     consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
-    await producer.send(b"x" * 4_900_000, key="k" * 1000, properties={"p": "y" * 1000})
+    await producer.send(b"x" * 4_999_000, key="k" * 500, properties={"p": "y" * 499})
     message = await consumer.receive()
     assert message is not None
-    assert len(message.data) == 4_900_000
+    await consumer.retry(message, 0.0)
+    message = await consumer.receive()
+    assert message is not None
+    assert len(message.data) == 4_999_000
+    await consumer.bury(message, "a reason as long as the message, and \ud800: " + "x" * 5_000_000)
+    dead = await (await broker.consumer(f"{topic}-s-DLQ", "dead")).receive()
+    assert dead is not None
+    assert len(dead.data) == 4_999_000
+    assert dead.properties["reason"].startswith("a reason")
 
 
 async def test_text_that_is_no_unicode_is_refused(broker: Broker, topic: str) -> None:

@@ -14,8 +14,11 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.protocol import Message
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge
 
-#: Bytes of payload, key and properties together; Pulsar's own default for a payload.
-MAX_MESSAGE_SIZE: Final = 5 * 1024 * 1024
+#: Bytes of payload, key and properties together. Pulsar takes 5 MiB with all that it adds itself.
+MAX_MESSAGE_SIZE: Final = 5_000_000
+#: A message of the largest size must still fit into a letter.
+_LETTER_ALLOWANCE: Final = 65_536
+_LONGEST_REMARK: Final = 4096
 
 _DELIVERIES: Final = "RECONSUMETIMES"
 _DELAY: Final = "DELAY_TIME"
@@ -50,8 +53,9 @@ def check_size(topic: str, data: bytes, key: str | None, properties: Mapping[str
         size = len(data) + text + len((key or "").encode())
     except UnicodeEncodeError as error:
         raise BrokerError(f"{topic}: a key or property cannot be encoded as UTF-8: {error}") from error
-    if size > MAX_MESSAGE_SIZE:
-        raise MessageTooLarge(f"{topic}: a message of {size} bytes, at most {MAX_MESSAGE_SIZE} are allowed")
+    limit = MAX_MESSAGE_SIZE + (_LETTER_ALLOWANCE if topics.is_letter_topic(topic) else 0)
+    if size > limit:
+        raise MessageTooLarge(f"{topic}: a message of {size} bytes, at most {limit} are allowed")
 
 
 def retry_letter(
@@ -66,8 +70,8 @@ def retry_letter(
 def dead_letter(place: Place, message: Message, reason: str, properties: Mapping[str, str] | None) -> Letter:
     """The message as it goes to the dead-letter topic; `reason` and `subscription` are properties of it."""
     topic = topics.dead_letter_topic(place.topic, place.subscription)
-    why = {"reason": reason, "subscription": place.subscription}
-    return _letter(topic, place, message, {**(properties or {}), **why})
+    why = {**(properties or {}), "reason": reason, "subscription": place.subscription}
+    return _letter(topic, place, message, {name: _presentable(text) for name, text in why.items()})
 
 
 def opened(message: Message) -> Message:
@@ -98,6 +102,11 @@ def _letter(topic: str, place: Place, message: Message, added: Mapping[str, str]
         _PUBLISHED: str(round(message.published * 1000)),
     }
     return Letter(topic, message.data, message.key, {**message.properties, **added, **origin})
+
+
+def _presentable(text: str) -> str:
+    """What explains a dead letter may quote it; it must not be a reason why the letter cannot be sent."""
+    return text[:_LONGEST_REMARK].encode(errors="replace").decode()
 
 
 def _count(text: str | None) -> int:

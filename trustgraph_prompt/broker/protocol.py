@@ -7,7 +7,10 @@ A topic is `persistent://tenant/namespace/name` or `non-persistent://…` (`topi
   A consumer holds few messages, so that no replica hoards; what it held and did not acknowledge is
   delivered again, to itself or to another, when it closes or dies.
 - *non-persistent*: who is subscribed and has room gets a message, nobody else ever does. A consumer
-  takes in eagerly and buffers (up to `buffer`), so that the broker drops nothing; nothing comes twice.
+  takes in eagerly and buffers, so that the broker drops nothing; nothing comes twice.
+
+A message is at most 5,000,000 bytes of payload, key and properties together. Delays are as coarse as a
+second, and only shared subscriptions of persistent topics know them: to others a message comes at once.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ SubscriptionType = Literal["shared", "exclusive"]
 class Message:
     """One message as it was received.
 
-    `data` is empty for a deletion of its key. `topic` is the full name it was first published on, also
-    when it comes back from a retry topic. `id` is the broker's, and stays the same over redeliveries and
-    retries. `deliveries` counts how often it was put to the subscription by `publish` or by `retry`: 1 at
-    first. `published` is in seconds since the epoch (of the first publication). `receipt` is the
-    implementation's own.
+    `data` is empty for a deletion of its key; an empty key is none. `topic` is the full name it was first
+    published on, also when it comes back from a retry topic. `id` is the broker's, and stays the same over
+    redeliveries and retries. `deliveries` counts how often it was put to the subscription by `publish` or by
+    `retry`: 1 at first. `published` is in seconds since the epoch (of the first publication). `receipt` is
+    the implementation's own.
     """
 
     data: bytes
@@ -49,7 +52,8 @@ class Consumer(Protocol):
     async def receive(self) -> Message | None:
         """The next message; None once the consumer was stopped (and its buffer is empty) or closed.
 
-        Waits without polling. Never cancel it: stop the consumer instead.
+        Waits without polling. To end a wait, stop the consumer: what a cancelled `receive` was about to
+        give may be held until the consumer closes.
         """
 
     async def acknowledge(self, message: Message) -> None:
@@ -68,7 +72,9 @@ class Consumer(Protocol):
     async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
         """Put the message on the subscription's `<topic>-<subscription>-DLQ` with `reason`, then acknowledge.
 
-        The dead-letter topic is persistent, also for a topic that is not.
+        The dead-letter topic is persistent, also for a topic that is not, and keeps its messages for the
+        subscription `dead`. Received from there they are as they were (topic, id, deliveries), with
+        `reason`, `subscription` and what is given here, cut to 4,096 characters, among the properties.
         """
 
     async def stop(self) -> None:
@@ -165,7 +171,8 @@ class Broker(Protocol):
     ) -> Consumer:
         """Subscribe, from the earliest message where the subscription is new and the topic persistent.
 
-        `buffer` is how many messages a non-persistent consumer holds at most. Raises `SubscriptionBusy`
+        `buffer` is how many messages a non-persistent consumer has room for before any is dropped; it
+        holds at most twice as many. Raises `SubscriptionBusy`
         when an exclusive subscription is taken, `TopicInvalid`, `BrokerUnavailable`.
         """
 
@@ -173,7 +180,7 @@ class Broker(Protocol):
         """A producer; `batch` only for topics whose messages are cheap to handle, never towards requests."""
 
     async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> Reader:
-        """Follow a topic; from the earliest, a compacted topic is read compacted."""
+        """Follow a persistent topic; from the earliest, a compacted topic is read compacted."""
 
     async def table(self, topic: str) -> Table:
         """Read a compacted topic through, then follow it."""

@@ -166,7 +166,8 @@ class EmbeddedProducer:
         envelope.check_size(self.topic, data, key, carried)
         if self._persistent:
             number = await self._link.run(
-                lambda store: store.publish(self._number, data, key or None, carried, deliver_after), Effect.DURABLE
+                lambda store: store.publish(self._number, data, key or None, carried, deliver_after),
+                Effect.DURABLE,
             )
         else:
             number = await self._link.run(lambda store: store.offer(self._number, data, key or None, carried))

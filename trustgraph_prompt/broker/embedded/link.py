@@ -44,17 +44,10 @@ class Link:
     async def open(cls, path: str) -> Link:
         link = cls(path)
         try:
-            await link.run(Store.prepare, Effect.DURABLE)
-            link.connection = await link.run(link._appear)
+            await link._start()
         except BaseException:
-            await link._engine.close()
-            if link._peers:
-                link._peers.close()
+            await link._end()
             raise
-        if link._peers:
-            link._peers.listen()
-            await link._look_around(link._peers)
-            link._patrol = asyncio.create_task(link._walk(link._peers), name=f"patrol of {path}")
         return link
 
     async def run(self, step: Callable[[Store], T], effect: Effect = Effect.WRITE) -> T:
@@ -84,9 +77,20 @@ class Link:
         try:
             await self._engine.run(lambda store: store.disconnect(self.connection))
         finally:
-            await self._engine.close()
-            if self._peers:
-                self._peers.close()
+            await self._end()
+
+    async def _start(self) -> None:
+        await self.run(Store.prepare, Effect.DURABLE)
+        self.connection = await self.run(self._appear)
+        if self._peers:
+            self._peers.listen()
+            await self._look_around(self._peers)
+            self._patrol = asyncio.create_task(self._walk(self._peers), name=f"patrol of {self.path}")
+
+    async def _end(self) -> None:
+        await self._engine.close()
+        if self._peers:
+            self._peers.close()
 
     def _appear(self, store: Store) -> int:
         connection = store.connect()

@@ -11,68 +11,13 @@ import sqlite3
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
+from trustgraph_prompt.broker.embedded import schema
 from trustgraph_prompt.broker.protocol import Message
-from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, SubscriptionBusy
-
-_APPLICATION: Final = 0x7467_7062  # "tgpb", in the file's header
-_VERSION: Final = 1
-
-_SCHEMA: Final = """
-CREATE TABLE topics (
-    id INTEGER PRIMARY KEY,
-    name TEXT NOT NULL UNIQUE,
-    compacted INTEGER NOT NULL DEFAULT 0
-);
-CREATE TABLE messages (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    topic INTEGER NOT NULL REFERENCES topics,
-    key TEXT,
-    data BLOB NOT NULL,
-    properties BLOB NOT NULL,
-    published REAL NOT NULL
-);
-CREATE INDEX messages_of_topic ON messages (topic, id);
-CREATE INDEX messages_of_key ON messages (topic, key, id) WHERE key IS NOT NULL;
-CREATE TABLE subscriptions (
-    id INTEGER PRIMARY KEY,
-    topic INTEGER NOT NULL REFERENCES topics,
-    name TEXT NOT NULL,
-    exclusive INTEGER NOT NULL,
-    UNIQUE (topic, name)
-);
--- A subscription is fed by its topic and, where that is persistent, by its own retry topic.
-CREATE TABLE feeds (
-    topic INTEGER NOT NULL REFERENCES topics,
-    subscription INTEGER NOT NULL REFERENCES subscriptions ON DELETE CASCADE,
-    PRIMARY KEY (topic, subscription)
-) WITHOUT ROWID;
-CREATE TABLE connections (id INTEGER PRIMARY KEY AUTOINCREMENT);
--- One row for whoever waits on a topic: a consumer (of a subscription) or a reader (of none).
-CREATE TABLE listeners (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    connection INTEGER NOT NULL REFERENCES connections,
-    topic INTEGER NOT NULL REFERENCES topics,
-    subscription INTEGER REFERENCES subscriptions,
-    room INTEGER NOT NULL
-);
-CREATE INDEX listeners_of_topic ON listeners (topic);
-CREATE INDEX listeners_of_subscription ON listeners (subscription);
-CREATE TABLE deliveries (
-    subscription INTEGER NOT NULL REFERENCES subscriptions ON DELETE CASCADE,
-    message INTEGER NOT NULL REFERENCES messages,
-    holder INTEGER,
-    due REAL,
-    PRIMARY KEY (subscription, message)
-) WITHOUT ROWID;
-CREATE INDEX deliveries_of_message ON deliveries (message);
-CREATE INDEX deliveries_ready ON deliveries (subscription, message) WHERE holder IS NULL AND due IS NULL;
-CREATE INDEX deliveries_delayed ON deliveries (subscription, due) WHERE due IS NOT NULL;
-CREATE INDEX deliveries_held ON deliveries (holder, message) WHERE holder IS NOT NULL;
-"""
+from trustgraph_prompt.errors import BrokerClosed, SubscriptionBusy
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +37,8 @@ class Store:
         self.touched: set[int] = set()
 
     def prepare(self) -> None:
-        """Create the tables in a new file; refuse a file that is something else."""
-        (application,) = self._one("PRAGMA application_id")
-        (version,) = self._one("PRAGMA user_version")
-        (tables,) = self._one("SELECT count(*) FROM sqlite_schema")
-        if application == _APPLICATION and version == _VERSION:
-            return
-        if tables or application:
-            raise BrokerUnavailable(
-                f"the file is no broker of this version (application {application:#x}, version {version})"
-            )
-        for statement in _SCHEMA.split(";\n"):
-            self._database.execute(statement)
-        self._database.execute(f"PRAGMA application_id = {_APPLICATION}")
-        self._database.execute(f"PRAGMA user_version = {_VERSION}")
+        """Make sure of the tables; raises `BrokerUnavailable` for a file that is something else."""
+        schema.prepare(self._database)
 
     # Connections
 
