@@ -163,7 +163,8 @@ class Store:
         )
         row = self._database.execute(
             "UPDATE deliveries SET holder = ?1 WHERE subscription = ?2 AND message = ("
-            " SELECT message FROM deliveries WHERE subscription = ?2 AND holder IS NULL AND due IS NULL"
+            " SELECT message FROM deliveries INDEXED BY deliveries_ready"
+            " WHERE subscription = ?2 AND holder IS NULL AND due IS NULL"
             " ORDER BY message LIMIT 1) RETURNING message",
             (listener.id, listener.subscription),
         ).fetchall()
