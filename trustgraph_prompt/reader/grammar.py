@@ -68,4 +68,4 @@ REST_OF_STRING = re.compile(_CHARACTERS)
 UNFINISHED = re.compile(f"{_SPACE}(?:{_UNFINISHED_SCALAR})\\Z")
 UNFINISHED_ESCAPE = re.compile(f"(?:{_UNFINISHED_ESCAPE})?\\Z")
 
-SPACE = re.compile(_SPACE)
+FIRST_CHARACTER = re.compile(rf"{_SPACE}((?s:.)?)")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -21,6 +22,8 @@ _WRAPPERS = {"answer", "data", "entries", "items", "list", "objects", "output", 
     "results",
     "values",
 }
+
+_KIND = attrgetter("kind")
 
 # What surrounds values where each stands on a line of its own.
 _LINES = re.compile(r"\s*+(?:\{\}[ \t\r]*+(?:\n\s*+|\Z))*+\Z")
@@ -84,39 +87,56 @@ class Objects:
             return (Issue(reason, "no object in the answer"),)
         return ()
 
-    def _collect(self, pieces: Iterable[Piece]) -> list[Any]:
-        before = len(self.accepted)
+    def _collect(self, pieces: list[Piece]) -> list[Any]:
         fresh: list[Any] = []
-        for piece in pieces:
-            match piece.kind:
-                case Kind.VALUE | Kind.BROKEN:
-                    self._judge(piece)
-                case Kind.DRAFT:
-                    fresh += self.accepted[before:]
-                    self._retract(0, 0)
-                    before = 0
-                case Kind.WRAPPER:
-                    self._wrapper = len(self.accepted), len(self.rejected)
-                case Kind.WRAPPED if self._contract.accepts(value := decode(piece.raw)):
-                    fresh += self.accepted[before:]
-                    self._retract(*self._wrapper)
-                    before = len(self.accepted)
-                    self.accepted.append(value)
-                case Kind.NOTHING:
-                    self._says_nothing = True
-        return fresh + self.accepted[before:]
+        for kind, run in groupby(pieces, key=_KIND):
+            if kind is Kind.VALUE:
+                fresh += self._judge_values([piece.raw for piece in run])
+                continue
+            for piece in run:
+                match kind:
+                    case Kind.BROKEN:
+                        self._reject_broken(piece.raw)
+                    case Kind.DRAFT:
+                        self._retract(0, 0)
+                    case Kind.WRAPPER:
+                        self._wrapper = len(self.accepted), len(self.rejected)
+                    case Kind.WRAPPED if self._contract.accepts(decode(piece.raw)):
+                        self._retract(*self._wrapper)
+                        fresh += self._judge_values([piece.raw])
+                    case Kind.NOTHING:
+                        self._says_nothing = True
+        return fresh
 
-    def _judge(self, piece: Piece) -> None:
-        try:
-            value = decode(piece.raw) if piece.kind is Kind.VALUE else refuse(piece.raw)
-        except NotJson as error:
-            issues: tuple[Issue, ...] = (Issue(Reason.INVALID_JSON, f"no JSON: {error}"),)
+    def _judge_values(self, raws: list[str]) -> list[Any]:
+        """The accepted ones among the values of `raws`."""
+        values = _decode_all(raws)
+        if values is None or not self._contract.accepts_all(values):
+            values = [value for raw in raws for value in self._judge(raw)]
         else:
-            if self._contract.accepts(value):
-                self.accepted.append(value)
-                return
-            issues = self._contract.issues(value)
-        self.rejected.append(Rejected(len(self.accepted) + len(self.rejected), piece.raw, issues))
+            self.accepted += values
+        return values
+
+    def _judge(self, raw: str) -> list[Any]:
+        try:
+            value = decode(raw)
+        except NotJson as error:
+            self._reject(raw, _no_json(error))
+            return []
+        if not self._contract.accepts(value):
+            self._reject(raw, *self._contract.issues(value))
+            return []
+        self.accepted.append(value)
+        return [value]
+
+    def _reject_broken(self, raw: str) -> None:
+        try:
+            refuse(raw)
+        except NotJson as error:
+            self._reject(raw, _no_json(error))
+
+    def _reject(self, raw: str, *issues: Issue) -> None:
+        self.rejected.append(Rejected(len(self.accepted) + len(self.rejected), raw, issues))
 
     def _retract(self, accepted: int, rejected: int) -> None:
         self.retracted += self.accepted[accepted:]
@@ -127,6 +147,20 @@ class Objects:
         if self._contract.declares(name):
             return False
         return name.lower() in _WRAPPERS or not self._contract.accepts({name: []})
+
+
+def _decode_all(raws: list[str]) -> list[Any] | None:
+    """The values of JSON texts at the speed of the decoder, or None where that would not be exact."""
+    if has_long_number("".join(raws)):
+        return None
+    try:
+        return list(map(orjson.loads, raws))
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _no_json(error: NotJson) -> Issue:
+    return Issue(Reason.INVALID_JSON, f"no JSON: {error}")
 
 
 def clean_lines(text: str, contract: Contract) -> list[Any] | None:
@@ -146,7 +180,7 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
         return None
     if "[" in text and any(isinstance(next(iter(value.values()), None), list) for value in values):
         return None  # perhaps a wrapper
-    if _may_be_deep(text, lines) or not all(map(contract.accepts, values)):
+    if _may_be_deep(text, lines) or not contract.accepts_all(values):
         return None
     return values
 

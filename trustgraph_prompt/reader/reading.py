@@ -40,7 +40,7 @@ class StreamReader:
     def __init__(self, contract: Contract | Format) -> None:
         self._contract = _contract(contract)
         self._chunks: list[str] = []
-        self._unread: list[str] = []
+        self._read = 0  # how many of them
         self._objects = Objects(self._contract) if self._contract.format == "jsonl" else None
 
     def feed(self, chunk: str) -> list[object]:
@@ -49,12 +49,9 @@ class StreamReader:
         Only a jsonl answer has any; a json value or a text stands when all of it is there.
         """
         self._chunks.append(chunk)
-        if self._objects is None:
+        if _ENDS_OBJECT not in chunk or self._objects is None:
             return []
-        self._unread.append(chunk)
-        if _ENDS_OBJECT not in chunk:
-            return []
-        return self._objects.feed(self._take_unread())
+        return self._objects.feed(self._unread())
 
     def close(self, finish_reason: str | None = None) -> Outcome:
         """What the whole answer says: the same as `read` of all chunks together. Call it once."""
@@ -72,12 +69,12 @@ class StreamReader:
             return Outcome(value, Reason.EMPTY, contract, issues=(issue,), truncated=truncated)
         if self._objects is None:
             return read_value(text.removeprefix(_BOM), contract, finish_reason)
-        self._objects.feed(self._take_unread())
+        self._objects.feed(self._unread())
         return self._objects.close(finish_reason)
 
-    def _take_unread(self) -> str:
-        text = "".join(self._unread)
-        self._unread.clear()
+    def _unread(self) -> str:
+        text = "".join(self._chunks[self._read :])
+        self._read = len(self._chunks)
         return text
 
 

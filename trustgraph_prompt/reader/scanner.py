@@ -31,6 +31,7 @@ _LINE_BEGINS = re.compile(r"\n\ufeff?([ \t]*)[> \t]*(?:[-*+•]|\d{1,6}[.):])?[ 
 _LOOK_BACK = 40
 
 _FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
+_CLOSES = {"{": "}", "[": "]"}
 _QUOTES = "'“”‘’`"
 
 
@@ -119,35 +120,32 @@ class Scanner:
         window, passed = self._window, position
         while not self.full and (match := self._roots.search(window, position)):
             start, position = match.span()
-            mark = match[0][0]
-            if mark in "`~<" and position == len(window) and mark != "<" and not self._final:
-                self._leave(passed, start)
-                return None  # the fence may go on
-            if mark in "`~":
-                self.fenced = not self.fenced
-            elif mark == "<":
-                self._between.append(window[passed:position])
-                if match[0][1] == "/":
-                    self._give(Kind.DRAFT)
-                    passed = position
-                else:
-                    self._mode = self._think
-                    return position
-            elif whole := self._whole(mark, start):
-                self._between.append(window[passed:start])
-                self._give_value(whole)
-                passed = position = start + len(whole)
-            else:
-                first = grammar.SPACE.match(window, start + 1).end()  # type: ignore[union-attr]
-                if first == len(window) and not self._final:
-                    self._leave(passed, start)
+            mark = window[start]
+            if mark in "{[":
+                if whole := self._whole(mark, start):
+                    self._between.append(window[passed:start])
+                    self._give_value(whole)
+                    passed = position = start + len(whole)
+                elif not self._final and window.find(_CLOSES[mark], position) < 0:
+                    self._leave(passed, start)  # before more text comes nothing ends here
                     return None
-                if self._begin(mark, start, window[first : first + 1]):
+                elif self._begin(mark, start):
                     self._between.append(window[passed:start])
                     return position
-        begun = (
-            None if self._final else _LANDMARK_BEGUN.search(window, max(position, len(window) - _LONGEST_TAG))
-        )
+            elif mark == "<":
+                self._between.append(window[passed:position])
+                if window[start + 1] != "/":
+                    self._mode = self._think
+                    return position
+                self._give(Kind.DRAFT)
+                passed = position
+            elif position < len(window) or self._final:
+                self.fenced = not self.fenced
+            else:
+                self._leave(passed, start)  # the fence may go on
+                return None
+        tail = max(position, len(window) - _LONGEST_TAG)
+        begun = None if self._final else _LANDMARK_BEGUN.search(window, tail)
         self._leave(passed, begun.start() if begun else len(window))
         return None
 
@@ -168,8 +166,9 @@ class Scanner:
     def _is_wrapper(self, key: str) -> bool:
         return len(key) <= LONGEST_WRAPPER and self._wraps(key)
 
-    def _begin(self, mark: str, start: int, first: str) -> bool:
-        """Whether what begins at `start` was meant to be a value; `first` is its first character."""
+    def _begin(self, mark: str, start: int) -> bool:
+        """Whether what begins at `start` was meant to be a value."""
+        first = grammar.FIRST_CHARACTER.match(self._window, start + 1)[1]  # type: ignore[index]
         head = (self._before + self._window[max(0, start - _LOOK_BACK) : start])[-_LOOK_BACK:]
         line = _LINE_BEGINS.search(head)
         self._column = len(line[1]) if line else 0
