@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, cast, get_args
 
+import orjson
+
 from trustgraph_prompt.contract import Contract, Format
-from trustgraph_prompt.errors import ContractError, Reason, RenderError, TemplateError
-from trustgraph_prompt.prompts import Template
-from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES
+from trustgraph_prompt.errors import ConfigError, ContractError, PromptError, Reason, RenderError
+from trustgraph_prompt.prompts import PromptDefinition, Template
+from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, system_template
+from trustgraph_prompt.prompts.template import Dialect
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 
 logger = logging.getLogger(__name__)
@@ -40,12 +43,13 @@ class Prompt:
     terms: dict[str, Any] = field(default_factory=dict)
     schema: Mapping[str, Any] | bool | None = None
     object_schema: Mapping[str, Any] | bool | None = None
-    dialect: str = "ibis"
+    dialect: Dialect = "ibis"
+    system: Template | None = None
 
     @cached_property
     def compiled(self) -> Template:
         """The template. Raises `TemplateError`."""
-        return Template.compile(self.template, dialect=self.dialect)  # type: ignore[arg-type]
+        return Template.compile(self.template, dialect=self.dialect)
 
     @cached_property
     def contract(self) -> Contract:
@@ -76,7 +80,7 @@ class PromptManager:
 
         Raises `RuntimeError` for an entry that is no prompt; then nothing has changed.
         """
-        system = _system(config.get("system"))
+        system = _system(config.get("system", ""))
         prompts = {
             key.removeprefix("template."): _prompt(key.removeprefix("template."), text)
             for key, text in config.items()
@@ -101,7 +105,7 @@ class PromptManager:
         """
         prompt = self._prompt(id)
         contract, terms = prompt.contract, self._terms(prompt, input)
-        system = _rendered(id, self._system, terms)
+        system = _rendered(id, prompt.system or self._system, terms)
         answer = await llm(system=system, prompt=_rendered(id, prompt.compiled, terms))
         if answer is None:
             raise RuntimeError("LLM returned no response")
@@ -139,35 +143,37 @@ class PromptManager:
         return {**self.terms, **(prompt.terms or {}), **input}
 
 
-def _system(text: str | None) -> Template:
+def _system(text: str) -> Template:
     """The system message; as in TrustGraph, the default one where there is none that can be read."""
     try:
-        source = json.loads(text or "")
-    except ValueError:
-        return SYSTEM
-    if not isinstance(source, str):
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
         return SYSTEM
     try:
-        return Template.compile(source, dialect="ibis")
-    except TemplateError as error:
-        raise RuntimeError(f"Error in template: system: {error}") from error
+        return system_template(value)
+    except ConfigError as error:
+        raise RuntimeError(f"Error in template: {error}") from error
 
 
 def _prompt(id: str, text: str) -> Prompt:
     try:
-        entry = json.loads(text)
+        entry = orjson.loads(text)
+        if not isinstance(entry, dict) or not isinstance(entry.get("prompt"), str):
+            raise PromptError("the entry is no prompt", found=entry, expected="an object with `prompt`")
         prompt = Prompt(
             template=entry["prompt"],
             response_type=entry.get("response-type", "text"),
             schema=entry.get("schema"),
             object_schema=entry.get("object-schema"),
-            dialect=entry.get("dialect", "ibis"),
         )
+        if "dialect" in entry:  # ours: it is held to our format, and may hold more
+            definition = PromptDefinition.from_entry(id, entry)
+            prompt.dialect = definition.template.dialect
+            prompt.terms = dict(definition.terms)
+            prompt.system = definition.system if definition.own_system else None
         _ = prompt.compiled
-    except TemplateError as error:
+    except (ConfigError, orjson.JSONDecodeError) as error:
         raise RuntimeError(f"Error in template: {id}: {error}") from error
-    except (ValueError, RecursionError, TypeError, KeyError, AttributeError) as error:
-        raise RuntimeError(f"Error in template: {id}: the entry is no prompt: {error!r}") from error
     return prompt
 
 

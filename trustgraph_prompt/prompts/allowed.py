@@ -12,10 +12,11 @@ from jinja2 import nodes
 from jinja2.visitor import NodeTransformer
 
 from trustgraph_prompt.errors import TemplateError
+from trustgraph_prompt.prompts.limits import PART
 from trustgraph_prompt.prompts.sandbox import Sandbox
 
-MAX_NODES = 20_000
-"""Parts a template may have; compiling that many takes about a second."""
+MAX_NODES = 5_000
+"""Parts a template may have; compiling that many takes about half a second."""
 
 MAX_DEPTH = 100
 """How deep the parts of a template may be nested."""
@@ -165,10 +166,10 @@ class Metered(NodeTransformer):
     def visit_For(self, node: nodes.For) -> nodes.Node:  # noqa: N802
         pairs = of_items(node.iter)
         over = node.iter if pairs is None else _filter("items", pairs)
-        cost = sum(1 for part in node.body for _ in part.find_all(nodes.Node)) + 1
+        parts = sum(1 for part in node.body for _ in part.find_all(nodes.Node)) + 2
         names = len(node.target.items) if isinstance(node.target, nodes.Tuple) else 1
         parent = nodes.Name("_loop", "load") if self._depth else nodes.Const(None)
-        node.iter = _filter("_loop", self.visit(over), nodes.Const(cost), nodes.Const(names), parent)
+        node.iter = _filter("_loop", self.visit(over), nodes.Const(parts * PART), nodes.Const(names), parent)
         node.target = nodes.Tuple([node.target, nodes.Name("_loop", "store")], "store")
         self._depth += 1
         node.body = [self.visit(part) for part in node.body]

@@ -13,7 +13,7 @@ from trustgraph_prompt.authored import check
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ContractError, PromptError, TemplateError
 from trustgraph_prompt.llm.records import RuntimeConfig
-from trustgraph_prompt.prompts.entry import SCHEMA
+from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
@@ -121,6 +121,15 @@ class PromptDefinition:
             "terms": self.terms,
         }
         return hashlib.sha256(orjson.dumps(decides, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def system_template(value: object) -> Template:
+    """The system message of a workspace: TrustGraph's, a mere string, or ours. Raises `ConfigError`."""
+    if isinstance(value, str):
+        return Template.compile(value, dialect="ibis", where="system")
+    check(value, SYSTEM_SCHEMA, "system", PromptError)
+    assert isinstance(value, dict)
+    return _template(value["prompt"], value["dialect"], "system", "/prompt")
 
 
 def _template(source: str, dialect: Literal["jinja", "ibis"], where: str, path: str) -> Template:

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.errors import RenderError
 
 MAX_OUTPUT = 4_000_000
 """Characters a rendered prompt may have; about a million tokens."""
 
 MAX_WORK = 10_000_000
-"""Steps of a rendering: parts of the template run in loops, characters that filters and comparisons read."""
+"""Steps of a rendering, each a few nanoseconds: characters and items that filters and comparisons read."""
+
+PART = 10
+"""Steps that each part of a loop's body takes each time."""
 
 MAX_DEPTH = 100
 """How deep terms may be nested."""
+
+
+_SCALARS = frozenset({str, int, bool, type(None)})
+
+
+class _Place(NamedTuple):
+    """Where a container stands among the terms."""
+
+    key: str | int
+    parent: _Place | None
+    depth: int
 
 
 class Meter:
@@ -50,27 +66,34 @@ def weight(value: object) -> int:
     return 1
 
 
-def check_terms(terms: object) -> None:
+def check_terms(terms: Mapping[str, object]) -> None:
     """Hold terms against plain JSON: str, int, finite float, bool, None, and lists and dicts of them.
 
     Raises `RenderError` naming the term by its JSON Pointer.
     """
-    open_values: list[tuple[Any, str, int]] = [(terms, "", 0)]
-    while open_values:
-        value, path, depth = open_values.pop()
-        kind = type(value)
-        if kind is str or kind is int or kind is bool or value is None:
-            continue
-        if kind is float and math.isfinite(value):
-            continue
-        if depth > MAX_DEPTH:
-            raise RenderError(f"terms are nested deeper than {MAX_DEPTH} levels at {path[:80]}…")
-        if kind is list:
-            open_values += [(item, f"{path}/{i}", depth + 1) for i, item in enumerate(value)]
-        elif kind is dict:
-            for key, item in value.items():
-                if type(key) is not str:
-                    raise RenderError(f"term {path or '/'}: found the key {key!r}, expected a string")
-                open_values.append((item, f"{path}/{key}", depth + 1))
-        else:
-            raise RenderError(f"term {path}: found {kind.__name__} {value!r:.40}, expected plain JSON")
+    containers: list[tuple[Any, _Place | None]] = [(terms, None)]
+    while containers:
+        container, place = containers.pop()
+        if place is not None and place.depth > MAX_DEPTH:
+            raise RenderError(f"term {_pointer(place):.80}…: nested deeper than {MAX_DEPTH} levels")
+        pairs = container.items() if isinstance(container, dict) else enumerate(container)
+        for key, value in pairs:
+            if type(key) not in (str, int) or (type(key) is int and isinstance(container, dict)):
+                raise RenderError(f"term {_pointer(place)}: found the key {key!r:.40}, expected a string")
+            kind = type(value)
+            if kind in _SCALARS or (kind is float and math.isfinite(value)):
+                continue
+            inner = _Place(key, place, place.depth + 1 if place else 1)
+            if kind is not dict and kind is not list:
+                raise RenderError(
+                    f"term {_pointer(inner)}: found {kind.__name__} {value!r:.40}, expected plain JSON"
+                )
+            containers.append((value, inner))
+
+
+def _pointer(place: _Place | None) -> str:
+    steps: list[str | int] = []
+    while place is not None:
+        steps.append(place.key)
+        place = place.parent
+    return pointer(reversed(steps))

@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 import orjson
 
-from trustgraph_prompt.authored import check
-from trustgraph_prompt.errors import ConfigError, PromptError, RequestError, TemplateError
-from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Question
-from trustgraph_prompt.prompts.entry import SYSTEM_SCHEMA
+from trustgraph_prompt.errors import ConfigError, PromptError, RequestError
+from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Question, system_template
 from trustgraph_prompt.prompts.template import Template
 
 MAX_PROMPTS = 1_000
@@ -120,19 +118,8 @@ def _build(key: str, text: bytes) -> Template | PromptDefinition:
     except orjson.JSONDecodeError as error:
         raise PromptError(f"the entry is no JSON: {error}", where=key) from error
     if key == SYSTEM_KEY:
-        return _system(value)
+        return system_template(value)
     return PromptDefinition.from_entry(key.removeprefix(PREFIX), value)
-
-
-def _system(value: object) -> Template:
-    if isinstance(value, str):
-        return Template.compile(value, dialect="ibis", where=SYSTEM_KEY)
-    check(value, SYSTEM_SCHEMA, SYSTEM_KEY, PromptError)
-    assert isinstance(value, dict)
-    try:
-        return Template.compile(value["prompt"], dialect=value["dialect"], where=SYSTEM_KEY)
-    except TemplateError as error:
-        raise error.at(SYSTEM_KEY, "/prompt") from error
 
 
 def _owners(prompts: Mapping[str, PromptDefinition], before: Mapping[str, str]) -> dict[str, str]:

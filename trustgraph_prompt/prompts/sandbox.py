@@ -15,7 +15,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from trustgraph_prompt.errors import RenderError
 from trustgraph_prompt.prompts import filters
-from trustgraph_prompt.prompts.limits import Meter, weight
+from trustgraph_prompt.prompts.limits import PART, Meter, weight
 
 
 class Rendering(runtime.Context):
@@ -103,7 +103,7 @@ def _charged(function: filters.Filter) -> filters.Filter:
     def run(context: Rendering, value: Any, *args: Any, **kwargs: Any) -> Any:
         arguments = sum(map(weight, (*args, *kwargs.values())))
         times = len(value) if isinstance(value, list | tuple | str | dict) else 1
-        context.meter.work(weight(value) + arguments * times)
+        context.meter.work(PART + weight(value) + arguments * times)
         return function(value, *args, **kwargs)
 
     return run
