@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,21 +77,33 @@ async def _run(
 ) -> None:
     from trustgraph_prompt.broker import connect
     from trustgraph_prompt.worker import Worker
+    from trustgraph_prompt.worker.health import Health
+    from trustgraph_prompt.worker.metrics import Metrics
+    from trustgraph_prompt.worker.patience import insist
     from trustgraph_prompt.worker.process import run_until_signalled
 
+    health, metrics = Health(), Metrics()
     async with AsyncExitStack() as closing:
         for provider in providers.values():
             closing.push_async_callback(provider.close)
-        broker = await closing.enter_async_context(await connect(url))
-        worker = Worker(
-            broker, flows, prompts, lambda flow: providers[flow.name], drain_timeout=drain_timeout
-        )
         if http is not None:
             from trustgraph_prompt.worker.http import serve
 
-            address = await closing.enter_async_context(serve(http, worker.health, worker.metrics))
+            address = await closing.enter_async_context(serve(http, health, metrics))
             log.info("serving /livez, /readyz and /metrics", extra={"http": address})
-        await run_until_signalled(worker)
+        broker = await insist("broker", partial(connect, url), health)
+        await closing.enter_async_context(broker)
+        await run_until_signalled(
+            Worker(
+                broker,
+                flows,
+                prompts,
+                lambda flow: providers[flow.name],
+                drain_timeout=drain_timeout,
+                health=health,
+                metrics=metrics,
+            )
+        )
 
 
 def _providers(flows: list[Flow], default: Provider | None, concurrency: int | None) -> dict[str, Provider]:

@@ -18,6 +18,8 @@ MAX_RAW = 2_000
 MAX_REJECTED = 200
 
 
+LISTS = ("objects", "rejected", "issues", "calls")
+
 UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED})
 
 
@@ -104,11 +106,9 @@ class Answer:
     def decode(cls, data: bytes) -> Self:
         """Reads the record back; unknown fields are ignored. Raises `RequestError` where it is none."""
         record = wire.decode(data, "Answer")
-        known = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
+        known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
         try:
-            return cls(
-                **{k: tuple(v) if isinstance(v, list) and k != "value" else v for k, v in known.items()}
-            )
+            return cls(**known | {name: tuple(known[name]) for name in LISTS if name in known})
         except TypeError as error:
             raise RequestError(f"Answer: {error}") from None
 

@@ -53,7 +53,7 @@ class Journal:
     async def entry(self, flow: str, request: str) -> AsyncIterator[Entry]:
         """The entry of a request, to one task at a time: a redelivery waits for the run that is under way."""
         key = (flow, request)
-        entry = self._running.setdefault(key, self._done.pop(key, None) or Entry())
+        entry = self._running.setdefault(key, self._done.pop(key, Entry()))
         entry._users += 1
         try:
             async with entry._turn:

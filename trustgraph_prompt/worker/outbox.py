@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
@@ -156,7 +157,7 @@ def _objects(outcome: Outcome) -> list[object]:
 def _response(outcome: Outcome, *, streamed: bool) -> wire.PromptResponse:
     last = outcome.calls[-1] if outcome.calls else None
     usage = outcome.usage
-    told = {
+    told: dict[str, Any] = {
         "in_token": usage.prompt_tokens,
         "out_token": usage.completion_tokens,
         "model": last.model if last else None,

@@ -9,7 +9,6 @@ from contextlib import suppress
 from functools import partial
 
 from trustgraph_prompt.broker import Broker
-from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker import config
 from trustgraph_prompt.worker.config import ConfigTopic, Prompts
@@ -19,11 +18,9 @@ from trustgraph_prompt.worker.health import Health
 from trustgraph_prompt.worker.loop import FlowLoop
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.outbox import Producers
+from trustgraph_prompt.worker.patience import insist
 
 log = logging.getLogger(__name__)
-
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
-"""Seconds before something that the broker refused is tried again."""
 
 
 class Worker:
@@ -41,10 +38,12 @@ class Worker:
         *,
         config_topic: str | None = config.TOPIC,
         drain_timeout: float = 30.0,
+        health: Health | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self.prompts = prompts
-        self.health = Health()
-        self.metrics = Metrics()
+        self.health = health or Health()
+        self.metrics = metrics or Metrics()
         self._broker = broker
         self._flows = list(flows)
         self._drain_timeout = drain_timeout
@@ -69,6 +68,7 @@ class Worker:
         """Not ready any more; `run` ends when what is under way is done."""
         self.health.waiting["worker"] = "stopping"
         self._stopping.set()
+        self._configured.set()  # whoever waits for it must not do so for ever
 
     async def run(self) -> None:
         """Until `stop()` is called and what was under way is done."""
@@ -95,6 +95,8 @@ class Worker:
 
     async def _follow(self, config: ConfigTopic) -> None:
         """The config topic, read through and then followed. Flows wait until it has been read."""
+        if self.stopping:
+            return
         await config.load()
         self.health.waiting.pop("config", None)
         self._configured.set()
@@ -104,6 +106,8 @@ class Worker:
     async def _serve(self, flow: Flow) -> None:
         """One flow, from subscribing to the end of its consumer."""
         await self._configured.wait()
+        if self.stopping:
+            return
         consumer = await self._broker.consumer(
             flow.input.topic, flow.input.subscription, buffer=flow.input.buffer
         )
@@ -119,18 +123,11 @@ class Worker:
             self._loops.discard(loop)
 
     async def _insist(self, what: str, action: Callable[[], Awaitable[None]]) -> None:
-        """Until it ends by itself; again and again while the broker refuses and the worker goes on."""
-        self.health.waiting[what] = "starting"
-        pause = SHORTEST_PAUSE
-        while not self.stopping:
-            try:
-                return await action()
-            except BrokerError as error:
-                self.health.waiting[what] = str(error)
-                log.error("%s: %s; again in %.0f s", what, error, pause)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stopping.wait(), pause)
-                pause = min(LONGEST_PAUSE, pause * 2)
+        await insist(what, action, self.health, self._pause)
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def _drain(self, serving: Iterable[asyncio.Task[None]]) -> None:
         """Let what is under way end by itself; after `drain_timeout` end it."""
