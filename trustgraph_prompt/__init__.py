@@ -2,4 +2,47 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.contract import Contract
+    from trustgraph_prompt.doors import PromptManager
+    from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
+    from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+    from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "Contract",
+    "Outcome",
+    "PromptDefinition",
+    "PromptManager",
+    "PromptSet",
+    "Reason",
+    "Stage",
+    "StreamReader",
+    "StructuredOutputInvalid",
+    "read",
+]
+
+_ROOMS = {
+    "Contract": "contract",
+    "Outcome": "reader",
+    "PromptDefinition": "prompts",
+    "PromptManager": "doors",
+    "PromptSet": "prompts",
+    "Reason": "errors",
+    "Stage": "reader",
+    "StreamReader": "reader",
+    "StructuredOutputInvalid": "errors",
+    "read": "reader",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Rooms are entered when first needed: validators and templates take longer to import than to use."""
+    if name in _ROOMS:
+        return getattr(import_module(f"{__name__}.{_ROOMS[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
