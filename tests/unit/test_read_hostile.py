@@ -118,6 +118,10 @@ def test_more_objects_than_the_limit_are_left_unread_and_the_outcome_says_so() -
         outcome = read(text, "jsonl", finish_reason="stop")
         assert len(outcome.value) == 20_000
         assert outcome.truncated is True
+        reader = StreamReader("jsonl")
+        for position in range(0, len(text), 1000):
+            reader.feed(text[position : position + 1000])
+        assert reader.close("stop") == outcome
         assert outcome.issues[0].message == "more than 20000 objects: the rest was not read"
 
 

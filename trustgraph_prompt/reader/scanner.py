@@ -88,6 +88,8 @@ class Scanner:
 
     def feed(self, text: str) -> list[Piece]:
         """What `text` completes."""
+        if self.full:
+            return []
         self._window += text
         self._found = []
         position: int | None = 0
@@ -118,7 +120,7 @@ class Scanner:
     def _search(self, position: int) -> int | None:
         """Between values: look for the next one, past fences and thinking."""
         window, passed = self._window, position
-        while not self.full and (match := self._roots.search(window, position)):
+        while match := self._roots.search(window, position):
             start, position = match.span()
             mark = window[start]
             if mark in "{[":
@@ -126,6 +128,8 @@ class Scanner:
                     self._between.append(window[passed:start])
                     self._give_value(whole)
                     passed = position = start + len(whole)
+                    if self.full:
+                        return None
                 elif not self._final and window.find(_CLOSES[mark], position) < 0:
                     self._leave(passed, start)  # before more text comes nothing ends here
                     return None
