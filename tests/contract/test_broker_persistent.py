@@ -166,6 +166,11 @@ async def test_an_exclusive_subscription_knows_no_delay(broker: Broker, topic: s
     await producer.send(b"later", deliver_after=3600.0)
     await producer.send(b"now")
     assert await take(consumer, 2) == [b"later", b"now"]
+    await producer.send(b"again")
+    message = await consumer.receive()
+    assert message is not None
+    await consumer.retry(message, 3600.0)
+    assert await take(consumer, 1) == [b"again"]
 
 
 async def test_batched_and_concurrent_sends_all_arrive(broker: Broker, topic: str) -> None:

@@ -155,6 +155,22 @@ async def test_a_subscription_does_not_use_a_table_up(broker: Broker, topic: str
     assert values(await broker.table(topic)) == {"a": b"1", "b": b"2"}
 
 
+async def test_a_deletion_holds_while_a_subscription_still_has_what_it_deletes(
+    broker: Broker, topic: str
+) -> None:
+    await (await broker.table(topic)).close()
+    consumer = await broker.consumer(topic, "slow")
+    await put(broker, topic, ("a", b"1"), ("a", b""))
+    kept, deletion = await consumer.receive(), await consumer.receive()
+    assert kept is not None
+    assert deletion is not None
+    await consumer.acknowledge(deletion)
+    for _ in range(2):
+        table = await broker.table(topic)
+        assert values(table) == {}
+        await table.close()
+
+
 @pytest.mark.pulsar
 async def test_a_table_reads_through_what_pulsar_has_compacted(
     pulsar: PulsarServer, pulsar_space: str

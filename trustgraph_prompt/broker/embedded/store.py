@@ -84,13 +84,22 @@ class Store:
         Who is reading meanwhile still sees every change: then nothing is dropped this time.
         """
         self._database.execute("UPDATE topics SET compacted = 1 WHERE id = ?", (topic,))
-        if not self._is_read(topic):
-            self._database.execute(
-                "DELETE FROM messages WHERE topic = ?1 AND id NOT IN (SELECT message FROM deliveries) AND ("
-                " key IS NULL OR data = x'' OR id < (SELECT max(id) FROM messages AS later"
-                "  WHERE later.topic = ?1 AND later.key = messages.key))",
-                (topic,),
-            )
+        if self._is_read(topic):
+            return
+        self._database.execute(
+            "DELETE FROM messages WHERE topic = ?1 AND id NOT IN (SELECT message FROM deliveries) AND ("
+            " key IS NULL OR id < ("
+            "  SELECT max(id) FROM messages AS later WHERE later.topic = ?1 AND later.key = messages.key))",
+            (topic,),
+        )
+        # A deletion may go once there is nothing left that it deletes.
+        self._database.execute(
+            "DELETE FROM messages WHERE topic = ?1 AND data = x''"
+            " AND id NOT IN (SELECT message FROM deliveries) AND NOT EXISTS ("
+            "  SELECT 1 FROM messages AS earlier WHERE earlier.topic = ?1"
+            "  AND earlier.key = messages.key AND earlier.id < messages.id)",
+            (topic,),
+        )
 
     # Publishing
 
@@ -105,10 +114,10 @@ class Store:
         """Keep the message for every subscription of a persistent topic."""
         now = time.time()
         message = self._message(topic, data, key, properties, now)
-        # An exclusive subscription is in the order of publication and knows no delays, as in Pulsar.
+        # An exclusive subscription knows no delays, as in Pulsar.
         self._database.execute(
             "INSERT INTO deliveries (subscription, message, due) "
-            "SELECT id, ?1, CASE WHEN exclusive AND subscriptions.topic = ?2 THEN NULL ELSE ?3 END "
+            "SELECT id, ?1, CASE WHEN exclusive THEN NULL ELSE ?3 END "
             "FROM feeds JOIN subscriptions ON id = subscription WHERE feeds.topic = ?2",
             (message, topic, now + delay if delay and delay > 0 else None),
         )
