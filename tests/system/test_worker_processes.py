@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
+import re
 import signal
 import sys
 import urllib.error
@@ -44,7 +47,7 @@ class Site:
     """A folder with everything that processes need, and the processes."""
 
     folder: Path
-    workers: list[Process] = field(default_factory=list)
+    workers: list[Process | asyncio.subprocess.Process] = field(default_factory=list)
 
     @property
     def url(self) -> str:
@@ -71,16 +74,19 @@ class Site:
     async def run(self, *options: str) -> Process:
         """Start a worker; gives it when it is ready."""
         process = await asyncio.create_subprocess_exec(
+            *self.command(), *options, stderr=asyncio.subprocess.PIPE, cwd=self.folder
+        )
+        worker = Process(process)
+        self.workers.append(worker)
+        await worker.shows("/readyz", '"ready": true')
+        return worker
+
+    def command(self) -> list[str]:
+        return [
             *(sys.executable, "-m", "trustgraph_prompt", "run", "--broker", self.url),
             *("--flows", str(self.folder / "flow.yaml"), "--templates", str(self.folder / "templates.json")),
             *("--provider", f"scripted:{self.folder / 'script.jsonl'}", "--http", "127.0.0.1:0"),
-            *options,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=self.folder,
-        )
-        self.workers.append(Process(process))
-        await self.workers[-1].shows("/readyz", '"ready": true')
-        return self.workers[-1]
+        ]
 
     async def end(self) -> None:
         for worker in self.workers:
@@ -95,7 +101,7 @@ class Process:
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
         self._address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._log: list[str] = []
+        self.log: list[str] = []
         self._reading = asyncio.create_task(self._read())
         self.kill, self.send_signal = process.kill, process.send_signal
 
@@ -114,12 +120,12 @@ class Process:
     async def _read(self) -> None:
         assert self._process.stderr is not None
         async for line in self._process.stderr:
-            self._log.append(line.decode())
+            self.log.append(line.decode())
             record = json.loads(line) if line.startswith(b"{") else {}
             if "http" in record and not self._address.done():
                 self._address.set_result(record["http"])
         if not self._address.done():
-            self._address.set_exception(AssertionError("".join(self._log)))
+            self._address.set_exception(AssertionError("".join(self.log)))
             self._address.exception()
 
 
@@ -273,3 +279,55 @@ async def test_a_message_of_fifty_megabytes_goes_nowhere_and_stops_nothing(site:
             await producer.send(b" " * 50_000_000, properties={"id": "huge"})
         await send(broker, ["good"])
         await answered(responses, ["good"])
+
+
+async def test_each_line_of_the_log_says_which_flow_request_and_prompt(site: Site) -> None:
+    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+        worker = await site.run()
+        await send(broker, ["one"])
+        await send(broker, ["two"], "unknown")
+        await answered(responses, ["one", "two"])
+        worker.send_signal(signal.SIGTERM)
+        assert await worker.wait() == 0
+    records = [json.loads(line) for line in worker.log]
+    [served] = [record for record in records if record["message"] == "success"]
+    assert {
+        "flow": "f",
+        "request": "one",
+        "prompt": "define",
+        "objects": OBJECTS_EACH,
+    }.items() <= served.items()
+    [refused] = [record for record in records if record["level"] == "error"]
+    assert (refused["request"], "unknown" in refused["message"]) == ("two", True)
+    assert "d0" not in "".join(worker.log), "the content of an answer is nobody's business"
+
+
+async def test_on_a_terminal_the_log_is_for_people(site: Site) -> None:
+    outside, inside = pty.openpty()
+    process = await asyncio.create_subprocess_exec(*site.command(), stderr=inside, cwd=site.folder)
+    os.close(inside)
+    site.workers.append(process)
+    shown = ""
+    async with asyncio.timeout(60):
+        while "starting" not in shown:
+            shown += (await asyncio.to_thread(os.read, outside, 1000)).decode()
+    process.send_signal(signal.SIGTERM)
+    assert await process.wait() == 0
+    os.close(outside)
+    assert re.search(r"^\d\d:\d\d:\d\d info +starting +flows=", shown, re.M)
+
+
+async def test_metrics_tell_what_was_asked_and_what_it_cost(site: Site) -> None:
+    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+        worker = await site.run()
+        await send(broker, ["one"])
+        await send(broker, ["two"], "unknown")
+        await answered(responses, ["one", "two"])
+        for line in (
+            'trustgraph_prompt_outcomes_total{flow="f",prompt="define",reason="success"} 1.0',
+            'trustgraph_prompt_objects_total{flow="f",prompt="define"} 3.0',
+            'trustgraph_prompt_calls_total{flow="f",model="scripted",prompt="define",why="first"} 1.0',
+            'trustgraph_prompt_dead_letters_total{error="unknown-prompt",flow="f"} 1.0',
+            'trustgraph_prompt_prompts{workspace="default"} 2.0',
+        ):
+            await worker.shows("/metrics", line, seconds=10)

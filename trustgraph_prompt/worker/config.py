@@ -157,7 +157,7 @@ class ConfigTopic:
                 f"{workspace}/{entry}": error.at(f"{self._topic} {workspace}/{entry}")
                 for entry, error in snapshot.refused.items()
             }
-            self._metrics.configured(workspace, len(snapshot.prompts), len(snapshot.refused))
+            self._metrics.configured(workspace, snapshot)
             log.info("prompts of workspace %s changed", workspace, extra={"prompts": len(snapshot.prompts)})
             self._forget(
                 key for key in self._refused if key.startswith(f"{workspace}/") and key not in refused

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import Outcome
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
@@ -79,10 +80,10 @@ class Metrics:
         """A request became a dead letter."""
         self._buried.labels(flow, error).inc()
 
-    def configured(self, workspace: str, prompts: int, refused: int) -> None:
+    def configured(self, workspace: str, snapshot: PromptSet) -> None:
         """A snapshot was swapped in."""
-        self._prompts.labels(workspace).set(prompts)
-        self._refused.labels(workspace).set(refused)
+        self._prompts.labels(workspace).set(len(snapshot.prompts))
+        self._refused.labels(workspace).set(len(snapshot.refused))
 
     def text(self) -> bytes:
         """The exposition format."""

@@ -58,6 +58,8 @@ class Worker:
         self._loops: set[FlowLoop] = set()
         self._stopping = asyncio.Event()
         self.health.notes = self._notes
+        for workspace, snapshot in prompts.items():
+            self.metrics.configured(workspace, snapshot)
 
     @property
     def stopping(self) -> bool:

@@ -1,0 +1,105 @@
+"""The journal: what was paid for is known again, what runs is never forgotten, and it does not grow."""
+
+from __future__ import annotations
+
+import asyncio
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.reader.outcome import CallReport
+from trustgraph_prompt.worker import journal
+from trustgraph_prompt.worker.journal import Journal
+
+PROMPT = PromptDefinition.from_entry("p", {"prompt": "x"})
+
+
+def answer(text: str = "hi") -> Outcome:
+    return Outcome(
+        text, Reason.SUCCESS, Contract.from_schema(None, format="text"), calls=(CallReport("first", text),)
+    )
+
+
+async def test_what_was_paid_for_is_known_when_it_comes_again() -> None:
+    known = Journal()
+
+    async with known.entry("f", "r") as entry:
+        assert entry.paid is None
+        entry.paid = PROMPT, answer()
+
+    async with known.entry("f", "r") as entry:
+        assert entry.paid is not None
+        assert entry.paid[1].value == "hi"
+
+
+async def test_another_flow_or_request_is_another_entry() -> None:
+    known = Journal()
+
+    async with known.entry("f", "r") as entry:
+        entry.paid = PROMPT, answer()
+
+    for flow, request in (("f", "s"), ("g", "r")):
+        async with known.entry(flow, request) as entry:
+            assert entry.paid is None
+
+
+async def test_a_redelivery_waits_for_the_run_that_is_under_way() -> None:
+    known = Journal()
+    order: list[str] = []
+
+    async def deliver(name: str, work: asyncio.Event) -> None:
+        async with known.entry("f", "r") as entry:
+            order.append(f"{name} {'again' if entry.paid else 'first'}")
+            await work.wait()
+            entry.paid = PROMPT, answer()
+
+    go = asyncio.Event()
+    runs = [asyncio.create_task(deliver(name, go)) for name in ("one", "two")]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert order == ["one first"]
+    go.set()
+    await asyncio.gather(*runs)
+
+    assert order == ["one first", "two again"]
+
+
+async def test_what_was_not_paid_for_or_is_forgotten_is_asked_anew() -> None:
+    known = Journal()
+
+    async with known.entry("f", "r"):
+        pass
+    async with known.entry("f", "s") as entry:
+        entry.paid = PROMPT, answer()
+        entry.forget()
+
+    for request in ("r", "s"):
+        async with known.entry("f", request) as entry:
+            assert entry.paid is None
+
+
+async def test_it_keeps_no_more_text_than_it_may() -> None:
+    known = Journal()
+    long = "x" * (journal.MAX_TEXT // 4)
+
+    for n in range(10):
+        async with known.entry("f", str(n)) as entry:
+            entry.paid = PROMPT, answer(long)
+
+    kept = 0
+    for n in range(10):
+        async with known.entry("f", str(n)) as entry:
+            kept += entry.paid is not None
+            entry.forget()
+    assert 1 <= kept < 4
+
+
+async def test_an_answer_too_long_to_keep_is_let_go() -> None:
+    known = Journal()
+
+    async with known.entry("f", "r") as entry:
+        entry.paid = PROMPT, answer("x" * (journal.MAX_TEXT + 1))
+
+    async with known.entry("f", "r") as entry:
+        assert entry.paid is None
