@@ -172,6 +172,7 @@ def test_fitting_two_branches_of_one_of_is_an_issue() -> None:
             },
             "kind",
         ),
+        ({"$ref": "#/$defs/any", "$defs": {"any": UNION}}, "type"),
         ({"oneOf": [DEFINITION, DEFINITION]}, None),
         ({"oneOf": [DEFINITION, True]}, None),
         (DEFINITION, None),

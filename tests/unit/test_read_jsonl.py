@@ -257,6 +257,10 @@ def test_a_wrapper_with_a_count_beside_it_still_wraps() -> None:
     assert (outcome.value, outcome.rejected, outcome.retracted) == (BOTH, (), ())
 
 
+def test_a_wrapper_whose_other_members_are_no_json_still_wraps() -> None:
+    assert read('{"items": [{"a": 1}], "n": 1e400}', "jsonl").value == [{"a": 1}]
+
+
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b"])
 def test_only_a_newline_ends_a_line(separator: str) -> None:
     text = f'{{"entity": "a{separator}b", "definition": "c"}}'

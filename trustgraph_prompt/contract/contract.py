@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 from trustgraph_prompt.contract.explain import explain
 from trustgraph_prompt.contract.schema import (
     Validator,
-    branches_of,
     compile_schema,
+    declares,
     discriminator_of,
     plain_schema,
 )
@@ -102,11 +102,7 @@ class Contract:
 
     def declares(self, name: str) -> bool:
         """Whether the schema, or a branch of it, speaks of a property called `name`."""
-        return any(
-            name in part.get("properties", {})
-            for part in (self.schema, *branches_of(self.schema))
-            if isinstance(part, dict)
-        )
+        return declares(self.schema, name)
 
     def _meets_schema(self, value: object) -> bool:
         if self._validator is None:

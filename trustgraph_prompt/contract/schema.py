@@ -63,9 +63,18 @@ def branches_of(schema: object) -> list[dict[str, Any]]:
     """The branches of a `oneOf` or `anyOf`, local references followed; none where one is not an object."""
     if not isinstance(schema, dict):
         return []
-    branches = schema.get("oneOf") or schema.get("anyOf") or []
+    top = _resolved(schema, schema) or {}
+    branches = top.get("oneOf") or top.get("anyOf") or []
     resolved = [_resolved(branch, schema) for branch in branches]
     return [b for b in resolved if b is not None] if None not in resolved else []
+
+
+def declares(schema: object, name: str) -> bool:
+    """Whether the schema, or a branch of it, speaks of a property called `name`."""
+    if not isinstance(schema, dict):
+        return False
+    parts = [_resolved(schema, schema) or {}, *branches_of(schema)]
+    return any(name in part.get("properties", {}) for part in parts)
 
 
 def discriminator_of(schema: object) -> str | None:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 
+from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.value import Raw
 
 _STRING = r'(?:[^"\\\n]|\\[^\n])*+("?)'
-_TOKEN = re.compile(rf'"{_STRING}|[{{[]++|[}}\]]++|</?(?:think|reasoning)', re.IGNORECASE)
+_TOKEN = re.compile(rf'"{_STRING}|[{{[]++|[}}\]]++|</?{grammar.THINKING}', re.IGNORECASE)
 _REST_OF_STRING = re.compile(_STRING)
 _TAG_BEGUN = re.compile(r"(?:</?[a-z]*)?\Z", re.IGNORECASE)
-_LONGEST_TAG = 12
 _NEXT_LINE = re.compile(r"\n(?:[^\S\n]*\n)*+([^\S\n]*+)(?=\S)")
 _MARKED = re.compile(r"(?:[-*+•]|\d{1,6}[.):])[ \t]*+[{[]")
 _MARK_BEGUN = re.compile(r"(?:[-*+•]|\d{1,6}[.):]?)[ \t]*+\Z")
@@ -52,7 +52,7 @@ class Damage:
     def _follow_line(self, window: str, start: int, end: int, *, complete: bool) -> tuple[bool, int]:
         """Whether the value ends in this line, and where; else how far the line was used."""
         if not complete:
-            begun = _TAG_BEGUN.search(window, max(start, end - _LONGEST_TAG), end)
+            begun = _TAG_BEGUN.search(window, max(start, end - grammar.LONGEST_TAG), end)
             end = begun.start() if begun else end
         position, used = start, end
         if self._in_string:

@@ -1,4 +1,4 @@
-"""The grammar of JSON (RFC 8259) as regular expressions that never backtrack.
+"""The grammar of JSON (RFC 8259), and of the tags around it, as regular expressions that never backtrack.
 
 Each takes linear time: every repetition is possessive, and every alternative is told by its first character.
 A value is matched in one go while it is nested at most `LEVELS` deep, which is what answers are made of;
@@ -69,3 +69,7 @@ UNFINISHED = re.compile(f"{_SPACE}(?:{_UNFINISHED_SCALAR})\\Z")
 UNFINISHED_ESCAPE = re.compile(f"(?:{_UNFINISHED_ESCAPE})?\\Z")
 
 FIRST_CHARACTER = re.compile(rf"{_SPACE}((?s:.)?)")
+
+# The names of tags that models think in.
+THINKING = "(?:think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis)>"
+LONGEST_TAG = 16

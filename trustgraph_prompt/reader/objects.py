@@ -104,7 +104,7 @@ class Objects:
                         self._retract(0, 0)
                     case Kind.WRAPPER:
                         self._wrapper = len(self.accepted), len(self.rejected)
-                    case Kind.WRAPPED if self._contract.accepts(decode(piece.raw)):
+                    case Kind.WRAPPED if self._is_object(piece.raw):
                         self._retract(*self._wrapper)
                         fresh += self._judge_values([piece.raw])
                     case Kind.NOTHING:
@@ -131,6 +131,12 @@ class Objects:
             return []
         self.accepted.append(value)
         return [value]
+
+    def _is_object(self, raw: str) -> bool:
+        try:
+            return self._contract.accepts(decode(raw))
+        except NotJson:
+            return False
 
     def _reject_broken(self, raw: str) -> None:
         try:

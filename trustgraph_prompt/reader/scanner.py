@@ -18,14 +18,12 @@ from trustgraph_prompt.reader.value import LONGEST_WRAPPER, OpenValue, Progress,
 
 MAX_PIECES = 20_000
 
-_TAG = "(?:think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis)>"
-_LANDMARK = rf"`{{3,}}|~{{3,}}|</?{_TAG}"
+_LANDMARK = rf"`{{3,}}|~{{3,}}|</?{grammar.THINKING}"
 _OBJECTS = re.compile(rf"\{{|{_LANDMARK}", re.IGNORECASE)
 _VALUES = re.compile(rf'\{{|\[(?=\s*+(?:[]\[{{"\d\-tfn]|\Z))|{_LANDMARK}', re.IGNORECASE)
 _LANDMARK_BEGUN = re.compile(r"(?:`+|~+|</?\w*)\Z")
-_END_OF_THINKING = re.compile(f"</{_TAG}", re.IGNORECASE)
-_LONGEST_TAG = 16
-
+_END_OF_THINKING = re.compile(f"</{grammar.THINKING}", re.IGNORECASE)
+_LONGEST
 # What may stand before a value on its line: quoting, a bullet or number, and what surrounds elements.
 _LINE_BEGINS = re.compile(r"\n\ufeff?([ \t]*)[> \t]*(?:[-*+•]|\d{1,6}[.):])?[ \t[,]*\Z")
 _LOOK_BACK = 40
@@ -148,7 +146,7 @@ class Scanner:
             else:
                 self._leave(passed, start)  # the fence may go on
                 return None
-        tail = max(position, len(window) - _LONGEST_TAG)
+        tail = max(position, len(window) - grammar.LONGEST_TAG)
         begun = None if self._final else _LANDMARK_BEGUN.search(window, tail)
         self._leave(passed, begun.start() if begun else len(window))
         return None
@@ -192,7 +190,7 @@ class Scanner:
             self._mode = self._search
             return match.end()
         self.cut = self._final
-        self._wait(max(position, len(self._window) - _LONGEST_TAG))
+        self._wait(max(position, len(self._window) - grammar.LONGEST_TAG))
         return None
 
     def _follow(self, position: int) -> int | None:
@@ -206,7 +204,7 @@ class Scanner:
                 self._wait(position)
                 return None
             case Progress.WRAPS:
-                self._between.append("wrapper")
+                self._between.append("wrapper")  # anything that is no layout of lines
                 self._give(Kind.WRAPPER)
             case Progress.ELEMENT:
                 assert value.element is not None

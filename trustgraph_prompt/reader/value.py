@@ -105,7 +105,7 @@ class OpenValue:
                     self._push("[")
                     return Progress.WRAPS, window.index("[", position) + 1
             position = self._run(window, position)
-            token = self._tokens().match(window, position)
+            token = (grammar.FLAT_TOKEN if self._near_limit else grammar.TOKEN).match(window, position)
             if token is None:
                 return self._stuck(window, position)
             kind = "string" if token[1] else "value" if token[2] else token[0][-1]
@@ -155,17 +155,16 @@ class OpenValue:
     def _may_wrap(self) -> bool:
         return self._first_key is not None and self._expected == "member" and len(self.stack) == 1
 
-    def _tokens(self) -> re.Pattern[str]:
-        near_limit = len(self.stack) + grammar.LEVELS > MAX_DEPTH
-        return grammar.FLAT_TOKEN if near_limit else grammar.TOKEN
+    @property
+    def _near_limit(self) -> bool:
+        """Whether a value matched in one go might be nested too deep."""
+        return len(self.stack) + grammar.LEVELS > MAX_DEPTH
 
     def _run(self, window: str, position: int) -> int:
         """Pass many members or elements at once, where none of them has to be looked at."""
         at_first_member = len(self.stack) == 1 and self._expected == "first key"
-        near_limit = len(self.stack) + grammar.LEVELS > MAX_DEPTH
-        if self._expected not in _RUNS or at_first_member or near_limit:
-            return position
-        if self.wraps and len(self.stack) <= 2:
+        in_wrapper = self.wraps and len(self.stack) <= 2
+        if self._expected not in _RUNS or at_first_member or in_wrapper or self._near_limit:
             return position
         run, then = _RUNS[self._expected]
         if match := run.match(window, position):
