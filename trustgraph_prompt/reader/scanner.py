@@ -23,7 +23,7 @@ _OBJECTS = re.compile(rf"\{{|{_LANDMARK}", re.IGNORECASE)
 _VALUES = re.compile(rf'\{{|\[(?=\s*+(?:[]\[{{"\d\-tfn]|\Z))|{_LANDMARK}', re.IGNORECASE)
 _LANDMARK_BEGUN = re.compile(r"(?:`+|~+|</?\w*)\Z")
 _END_OF_THINKING = re.compile(f"</{grammar.THINKING}", re.IGNORECASE)
-_LONGEST
+
 # What may stand before a value on its line: quoting, a bullet or number, and what surrounds elements.
 _LINE_BEGINS = re.compile(r"\n\ufeff?([ \t]*)[> \t]*(?:[-*+•]|\d{1,6}[.):])?[ \t[,]*\Z")
 _LOOK_BACK = 40
