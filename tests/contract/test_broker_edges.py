@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -188,17 +190,24 @@ async def test_a_file_that_is_no_broker_is_refused_and_left_alone(tmp_path: Path
 
 
 async def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: Path) -> None:
-    import sqlite3
-
     other = tmp_path / "other.db"
-    with sqlite3.connect(other) as database:
+    with closing(sqlite3.connect(other)) as database:
         database.execute("CREATE TABLE photos (name)")
-    database.close()
-    with pytest.raises(BrokerUnavailable, match="no broker"):
+    before = other.read_bytes()
+    with pytest.raises(BrokerUnavailable, match=r"other\.db.* no broker"):
         await connect(f"embedded:{other}")
-    with sqlite3.connect(other) as database:
-        assert database.execute("SELECT name FROM sqlite_schema").fetchall() == [("photos",)]
-    database.close()
+    assert other.read_bytes() == before
+
+
+async def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
+    brokers = await asyncio.gather(*(connect(f"embedded:{tmp_path}/new.db") for _ in range(8)))
+    consumer = await brokers[0].consumer("flow:tg:x", "s")
+    for broker in brokers:
+        await (await broker.producer("flow:tg:x")).send(b"x")
+    for _ in brokers:
+        assert await consumer.receive() is not None
+    for broker in brokers:
+        await broker.close()
 
 
 async def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from trustgraph_prompt.broker.embedded import schema
 from trustgraph_prompt.broker.embedded.store import Store
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 
@@ -83,7 +84,7 @@ class Engine:
     def _main(self) -> None:
         try:
             database = self._open()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, BrokerUnavailable) as error:
             self._refuse(BrokerUnavailable(f"{self._path}: cannot be opened: {error}"))
             return
         with contextlib.closing(database):
@@ -93,8 +94,13 @@ class Engine:
 
     def _open(self) -> sqlite3.Connection:
         database = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA foreign_keys = ON")
+        try:
+            schema.check(database)
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA foreign_keys = ON")
+        except BaseException:
+            database.close()
+            raise
         return database
 
     def _next_batch(self) -> list[_Step]:

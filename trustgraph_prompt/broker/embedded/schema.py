@@ -64,18 +64,22 @@ CREATE INDEX deliveries_held ON deliveries (holder, message) WHERE holder IS NOT
 """
 
 
-def prepare(database: sqlite3.Connection) -> None:
-    """Create the tables in a new file; refuse a file that is something else."""
+def check(database: sqlite3.Connection) -> bool:
+    """Whether the tables are there; raises `BrokerUnavailable`, and touches nothing, in a file of others."""
     (application,) = database.execute("PRAGMA application_id").fetchone()
     (version,) = database.execute("PRAGMA user_version").fetchone()
     (tables,) = database.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if application == _APPLICATION and version == _VERSION:
-        return
-    if application == _APPLICATION:
-        raise BrokerUnavailable(f"the file is of version {version}, this program knows version {_VERSION}")
-    if tables or application:
-        raise BrokerUnavailable("the file is no broker but a database of something else")
-    for statement in _SCHEMA.split(";\n"):
-        database.execute(statement)
-    database.execute(f"PRAGMA application_id = {_APPLICATION}")
-    database.execute(f"PRAGMA user_version = {_VERSION}")
+    if application == _APPLICATION and version != _VERSION:
+        raise BrokerUnavailable(f"it is of version {version}, this program knows version {_VERSION}")
+    if application != _APPLICATION and (tables or application):
+        raise BrokerUnavailable("it is no broker but a database of something else")
+    return bool(tables)
+
+
+def prepare(database: sqlite3.Connection) -> None:
+    """Create the tables where the file is new."""
+    if not check(database):
+        for statement in _SCHEMA.split(";\n"):
+            database.execute(statement)
+        database.execute(f"PRAGMA application_id = {_APPLICATION}")
+        database.execute(f"PRAGMA user_version = {_VERSION}")

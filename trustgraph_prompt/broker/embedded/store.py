@@ -37,7 +37,7 @@ class Store:
         self.touched: set[int] = set()
 
     def prepare(self) -> None:
-        """Make sure of the tables; raises `BrokerUnavailable` for a file that is something else."""
+        """Make sure of the tables."""
         schema.prepare(self._database)
 
     # Connections
