@@ -52,7 +52,7 @@ _REFUSED: dict[type[nodes.Node], str] = {
     nodes.Import: "{% import %}",
     nodes.Include: "{% include %}",
     nodes.Macro: "{% macro %}",
-    nodes.ScopedEvalContextModifier: "{% autoescape %}",
+    nodes.Scope: "{% autoescape %}",
     nodes.Slice: "a slice",
     nodes.With: "{% with %}",
 }
@@ -145,7 +145,8 @@ def _check_name(node: nodes.Node, name: str) -> None:
 
 
 def _refuse(node: nodes.Node, what: str, expected: str | None = None) -> NoReturn:
-    text = f"line {node.lineno}: {what} is not available in templates"
+    line = next(part.lineno for part in (node, *node.find_all(nodes.Node)) if part.lineno)
+    text = f"line {line}: {what} is not available in templates"
     raise TemplateError(f"{text}; available: {expected}" if expected else text)
 
 

@@ -24,7 +24,7 @@ def kind(value: object) -> str:
 
 def items(value: Any) -> list[tuple[str, Any]]:
     """The pairs of an object."""
-    if isinstance(value, Undefined):
+    if value is None or isinstance(value, Undefined):
         return []
     return list(_expect(value, "items", dict).items())
 

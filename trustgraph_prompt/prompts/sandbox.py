@@ -58,7 +58,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """What a loop goes over."""
         if isinstance(value, list | tuple | str):
             return value
-        if isinstance(value, dict | Undefined):
+        if value is None or isinstance(value, Undefined):
+            return ()
+        if isinstance(value, dict):
             return list(value)
         raise RenderError(f"cannot loop over {filters.kind(value)}, expected a list, an object or a string")
 
