@@ -57,9 +57,10 @@ class PromptSet:
             if text and (key == SYSTEM_KEY or key.startswith(PREFIX))
         }
         oldest_first = sorted(texts, key=lambda key: (key != SYSTEM_KEY, key not in before, key))
-        read = {key: _read(key, texts[key], before.get(key)) for key in oldest_first[: MAX_PROMPTS + 1]}
+        limit = MAX_PROMPTS + (SYSTEM_KEY in texts)
+        read = {key: _read(key, texts[key], before.get(key)) for key in oldest_first[:limit]}
         refused = {key: entry.error for key, entry in read.items() if entry.error is not None}
-        for key in oldest_first[MAX_PROMPTS + 1 :]:
+        for key in oldest_first[limit:]:
             refused[key] = PromptError(f"the workspace has more than {MAX_PROMPTS:,} prompts", where=key)
 
         system = read[SYSTEM_KEY].built if SYSTEM_KEY in read else None

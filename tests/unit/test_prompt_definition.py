@@ -1,0 +1,166 @@
+"""Prompts from their entries: TrustGraph's four keys, and our own format, held to the letter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.errors import ConfigError, ContractError, PromptError, TemplateError
+from trustgraph_prompt.llm.records import RuntimeConfig
+from trustgraph_prompt.prompts import PromptDefinition
+
+OBJECT = {"type": "object", "required": ["a"]}
+
+
+def ours(**entry: Any) -> PromptDefinition:
+    named = {key.replace("_", "-"): value for key, value in entry.items()}
+    return PromptDefinition.from_entry("p", {"dialect": "jinja", "prompt": "x", **named})
+
+
+def refused(entry: Any) -> ConfigError:
+    with pytest.raises(ConfigError) as raised:
+        PromptDefinition.from_entry("p", entry)
+    return raised.value
+
+
+def test_an_entry_of_trustgraph_is_read_as_it_does() -> None:
+    prompt = PromptDefinition.from_entry(
+        "p", {"prompt": "{{ x }}\n", "response-type": "jsonl", "object-schema": OBJECT, "schema": True}
+    )
+    assert prompt.question({"x": None}).prompt == "None\n"
+    assert prompt.contract.format == "jsonl"
+    assert prompt.contract.schema == OBJECT
+    assert prompt.question({}).system == "Be helpful."
+    assert (prompt.attempts, prompt.config) == (1, RuntimeConfig())
+
+
+def test_keys_that_trustgraph_ignores_are_ignored_in_its_entries() -> None:
+    entry = {"prompt": "x", "attempts": "many", "model": "gpt-4", "terms": 5, "system": 1, "note": None}
+    assert (
+        PromptDefinition.from_entry("p", entry).version
+        == PromptDefinition.from_entry("p", {"prompt": "x"}).version
+    )
+
+
+def test_our_entries_say_everything_about_a_prompt() -> None:
+    prompt = ours(
+        description="d",
+        prompt="{{ a }}{{ b }}",
+        system="Sys {{ a }}",
+        response_type="json",
+        schema=OBJECT,
+        terms={"a": 1, "b": 2},
+        aliases=["q"],
+        attempts=3,
+        model={
+            "temperature": 0,
+            "max-tokens": 9,
+            "top-p": 1,
+            "seed": 4,
+            "stop": ["X"],
+            "presence-penalty": 0.5,
+        },
+    )
+    assert prompt.question({"b": "B"}).prompt == "1B"
+    assert prompt.question({"a": "A"}).system == "Sys A"
+    assert prompt.contract.format == "json"
+    assert (prompt.aliases, prompt.attempts, prompt.description) == (("q",), 3, "d")
+    assert prompt.config == RuntimeConfig(
+        temperature=0, max_tokens=9, top_p=1, seed=4, stop_sequences=("X",), presence_penalty=0.5
+    )
+
+
+@pytest.mark.parametrize(("one", "other"), [(None, OBJECT), (OBJECT, None), (OBJECT, True)])
+def test_object_schema_goes_before_schema_for_jsonl(one: Any, other: Any) -> None:
+    assert ours(response_type="jsonl", object_schema=one, schema=other).contract.schema == (one or other)
+
+
+def test_both_names_of_the_ontology_prompt_are_one_prompt() -> None:
+    assert PromptDefinition.from_entry("extract-with-ontologies", {"prompt": "x"}).aliases == (
+        "ontology-extract",
+    )
+    assert PromptDefinition.from_entry("ontology-extract", {"prompt": "x"}).aliases == (
+        "extract-with-ontologies",
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"prompt": "y"},
+        {"dialect": "ibis"},
+        {"system": "s"},
+        {"response_type": "json"},
+        {"response_type": "jsonl", "schema": OBJECT},
+        {"terms": {"a": 1}},
+        {"attempts": 2},
+        {"model": {"temperature": 1}},
+    ],
+)
+def test_the_version_changes_with_all_that_decides_the_answer(change: dict[str, Any]) -> None:
+    assert ours(**change).version != ours().version
+
+
+def test_the_version_does_not_change_with_what_is_for_people() -> None:
+    assert ours(description="d", aliases=["b"], attempts=1).version == ours().version
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind", "path", "said"),
+    [
+        ({}, PromptError, "", "'prompt' is a required property"),
+        ({"prompt": None}, PromptError, "/prompt", "None is not of type 'string'"),
+        ({"prompt": "x", "response-type": "xml"}, PromptError, "/response-type", "'xml' is not one of"),
+        ({"prompt": "x{% if %}"}, TemplateError, "/prompt", "line 1: "),
+        (
+            {"prompt": "x", "response-type": "json", "schema": {"type": "objct"}},
+            ContractError,
+            "/schema/type",
+            "objct",
+        ),
+        (
+            {"prompt": "x", "response-type": "jsonl", "object-schema": {"$ref": "http://x/y"}},
+            ContractError,
+            "/object-schema",
+            "",
+        ),
+        ({"prompt": "x", "response-type": "json", "schema": []}, PromptError, "/schema", "[] is not of type"),
+        ([], PromptError, "", "[] is not of type 'object'"),
+        ("x", PromptError, "", "'x' is not of type 'object'"),
+    ],
+)
+def test_a_bad_entry_of_trustgraph_says_what_is_wrong(
+    entry: Any, kind: type[ConfigError], path: str, said: str
+) -> None:
+    error = refused(entry)
+    assert (type(error), error.where) == (kind, "template.p")
+    assert error.path.startswith(path)
+    assert said in str(error)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path", "said"),
+    [
+        ("respnse-type", "json", "/respnse-type", "unknown key, did you mean 'response-type'?"),
+        ("dialect", "mustache", "/dialect", "'mustache' is not one of ['jinja', 'ibis']"),
+        ("attempts", 0, "/attempts", "0 is less than the minimum of 1"),
+        ("attempts", "2", "/attempts", "'2' is not of type 'integer'"),
+        ("model", {"temprature": 1}, "/model/temprature", "did you mean 'temperature'?"),
+        ("model", {"temperature": "hot"}, "/model/temperature", "'hot' is not of type 'number'"),
+        ("aliases", ["a", "a"], "/aliases", "non-unique"),
+        ("terms", [], "/terms", "[] is not of type 'object'"),
+        ("system", "{{ _x }}", "/system", "line 1: `_x`"),
+        (
+            "schema",
+            {"type": "object"},
+            "/response-type",
+            "`schema` says nothing about an answer of type text",
+        ),
+        ("object-schema", {"type": "object"}, "/response-type", "`object-schema` says nothing"),
+    ],
+)
+def test_a_bad_entry_of_ours_names_the_key(key: str, value: Any, path: str, said: str) -> None:
+    error = refused({"dialect": "jinja", "prompt": "x", key: value})
+    assert (error.where, error.path) == ("template.p", path)
+    assert said in str(error)

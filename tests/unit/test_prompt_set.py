@@ -1,0 +1,180 @@
+"""Snapshots of a workspace's prompts: a bad entry costs itself alone, and what stood before still stands."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.errors import PromptError, RenderError, RequestError, TemplateError
+from trustgraph_prompt.prompts import PromptSet
+
+
+def entry(prompt: str, **more: Any) -> str:
+    return json.dumps({"prompt": prompt, "dialect": "jinja", **more})
+
+
+BAD = entry("{% set x = 1 %}")
+
+
+def test_prompts_are_asked_by_their_id_under_the_system_message_of_the_workspace() -> None:
+    prompts = PromptSet.build(
+        {
+            "system": json.dumps("You know {{ topic }}."),
+            "template-index": json.dumps(["a"]),
+            "template.a": json.dumps({"prompt": "Say {{ text }}"}),
+            "template.b": entry("Shout {{ text }}", system="Own."),
+            "unknown": "whatever",
+        }
+    )
+    assert not prompts.refused
+    definition, question = prompts.question("a", {"text": "hi", "topic": "it"})
+    assert (definition.id, question.system, question.prompt) == ("a", "You know it.", "Say hi")
+    assert prompts.question("b", {})[1].system == "Own."
+
+
+@pytest.mark.parametrize("system", [json.dumps("Hi {{ x }}"), entry("Hi {{ x }}")])
+def test_the_system_message_is_a_string_or_an_entry(system: str) -> None:
+    prompts = PromptSet.build({"system": system.encode(), "template.a": entry("a")})
+    assert prompts.question("a", {"x": 1})[1].system == "Hi 1"
+
+
+def test_an_unknown_prompt_is_an_error_of_the_request() -> None:
+    with pytest.raises(RequestError, match="there is no prompt `nope`") as raised:
+        PromptSet.build({}).question("nope", {})
+    assert raised.value.type == "unknown-prompt"
+
+
+def test_a_prompt_that_was_refused_says_so_when_it_is_asked_for() -> None:
+    with pytest.raises(
+        RequestError, match=r"its definition was refused: .*line 1: {% set %} is not available"
+    ):
+        PromptSet.build({"template.a": BAD}).question("a", {})
+
+
+def test_terms_that_do_not_do_are_a_render_error() -> None:
+    prompts = PromptSet.build({"template.a": entry("{% for x in n %}{% endfor %}")})
+    with pytest.raises(RenderError, match=r"template\.a line 1: cannot loop over a number"):
+        prompts.question("a", {"n": 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "the entry is no JSON"),
+        ("[" * 100_000, "the entry is no JSON"),
+        (b"\xff", "the entry is no JSON"),
+        ("null", "None is not of type 'object'"),
+        ('"x"', "'x' is not of type 'object'"),
+        (entry("x" * 600_000), "the entry is too long"),
+        (entry("x" * 200_000), "the template is too long"),
+        (BAD, "{% set %}"),
+    ],
+)
+def test_a_bad_entry_costs_itself_alone(text: str | bytes, said: str) -> None:
+    prompts = PromptSet.build({"template.bad": text, "template.good": entry("x")})
+    assert list(prompts.prompts) == ["good"]
+    assert list(prompts.refused) == ["template.bad"]
+    assert said in str(prompts.refused["template.bad"])
+    assert str(prompts.refused["template.bad"]).startswith("template.bad")
+
+
+def test_the_last_good_version_stays_until_the_entry_is_good_again_or_gone() -> None:
+    first = PromptSet.build({"template.a": entry("one")})
+    second = PromptSet.build({"template.a": BAD}, first)
+    third = PromptSet.build({"template.a": "{"}, second)
+    assert third.question("a", {})[1].prompt == "one"
+    assert isinstance(second.refused["template.a"], TemplateError)
+    assert isinstance(third.refused["template.a"], PromptError)
+
+    mended = PromptSet.build({"template.a": entry("two")}, third)
+    assert (mended.question("a", {})[1].prompt, dict(mended.refused)) == ("two", {})
+
+    for gone in ({}, {"template.a": ""}, {"template.a": b""}):
+        deleted = PromptSet.build(gone, third)
+        assert (dict(deleted.prompts), dict(deleted.refused)) == ({}, {})
+
+
+def test_a_bad_system_message_leaves_the_one_before() -> None:
+    first = PromptSet.build({"system": json.dumps("One."), "template.a": entry("a")})
+    second = PromptSet.build({"system": json.dumps("{% if %}"), "template.a": entry("a")}, first)
+    assert second.question("a", {})[1].system == "One."
+    assert "system" in second.refused
+    fresh = PromptSet.build({"system": json.dumps(5), "template.a": entry("a")})
+    assert fresh.question("a", {})[1].system == "Be helpful."
+
+
+def test_a_snapshot_does_not_change_when_the_next_is_built() -> None:
+    first = PromptSet.build({"template.a": entry("one")})
+    PromptSet.build({"template.a": entry("two"), "template.b": entry("b")}, first)
+    assert first.question("a", {})[1].prompt == "one"
+    assert list(first.prompts) == ["a"]
+
+
+def test_what_has_not_changed_is_not_built_again() -> None:
+    entries = {"system": entry("S"), "template.a": entry("a"), "template.bad": BAD}
+    first = PromptSet.build(entries)
+    second = PromptSet.build({**entries, "template.b": entry("b")}, first)
+    assert second.prompts["a"] is first.prompts["a"]
+    assert second.refused["template.bad"] is first.refused["template.bad"]
+
+
+def test_the_version_covers_the_system_message_of_the_workspace() -> None:
+    one = PromptSet.build(
+        {"system": entry("S1"), "template.a": entry("a"), "template.b": entry("b", system="own")}
+    )
+    two = PromptSet.build(
+        {"system": entry("S2"), "template.a": entry("a"), "template.b": entry("b", system="own")}, one
+    )
+    assert one.prompts["a"].version != two.prompts["a"].version
+    assert one.prompts["b"].version == two.prompts["b"].version
+
+
+def test_an_alias_finds_its_prompt_and_never_hides_another() -> None:
+    ontology = {"template.extract-with-ontologies": json.dumps({"prompt": "theirs"})}
+    assert PromptSet.build(ontology).question("ontology-extract", {})[0].id == "extract-with-ontologies"
+    both = PromptSet.build({**ontology, "template.ontology-extract": json.dumps({"prompt": "own"})})
+    assert both.question("ontology-extract", {})[1].prompt == "own"
+    assert both.question("extract-with-ontologies", {})[1].prompt == "theirs"
+    assert not both.refused
+
+
+def test_of_two_prompts_with_one_alias_the_second_is_refused() -> None:
+    prompts = PromptSet.build(
+        {"template.b": entry("b", aliases=["x"]), "template.a": entry("a", aliases=["x"])}
+    )
+    assert prompts.question("x", {})[0].id == "a"
+    assert list(prompts.prompts) == ["a"]
+    assert "the alias `x` is that of another prompt" in str(prompts.refused["template.b"])
+
+
+def test_a_newcomer_cannot_take_the_alias_of_a_prompt_that_serves() -> None:
+    first = PromptSet.build({"template.b": entry("b", aliases=["x"])})
+    entries = {"template.b": entry("b", aliases=["x"]), "template.a": entry("a", aliases=["x"])}
+    second = PromptSet.build(entries, first)
+    third = PromptSet.build({**entries, "template.c": entry("c")}, second)
+    for prompts in (second, third):
+        assert prompts.question("x", {})[0].id == "b"
+        assert list(prompts.refused) == ["template.a"]
+
+
+def test_a_prompt_that_asks_for_a_taken_alias_keeps_its_last_version() -> None:
+    first = PromptSet.build(
+        {"template.a": entry("a", aliases=["x"]), "template.b": entry("old", aliases=["y"])}
+    )
+    second = PromptSet.build(
+        {"template.a": entry("a", aliases=["x"]), "template.b": entry("new", aliases=["x"])}, first
+    )
+    assert second.question("b", {})[1].prompt == second.question("y", {})[1].prompt == "old"
+    assert list(second.refused) == ["template.b"]
+
+
+def test_a_workspace_has_so_many_prompts_and_those_that_serve_come_first() -> None:
+    first = PromptSet.build({"template.zz": entry("z")})
+    many = {f"template.p{number:04}": entry("same") for number in range(1_000)}
+    second = PromptSet.build({"template.zz": entry("z"), **many}, first)
+    assert "zz" in second.prompts
+    assert len(second.prompts) == 1_000
+    assert list(second.refused) == ["template.p0999"]
+    assert "more than 1,000 prompts" in str(second.refused["template.p0999"])
