@@ -203,6 +203,14 @@ def test_many_json_values_are_a_list_of_them() -> None:
     assert contract.issues([1, "x"])[0].path == "/1"
 
 
+def test_many_of_anything_are_still_a_list() -> None:
+    contract = Contract.from_schema(None, many=True)
+    assert contract.accepts([1, {}])
+    assert contract.issues({"a": 1}) == (
+        Issue(Reason.WRONG_CONTAINER, "expected an array of values, found object of 1"),
+    )
+
+
 def test_the_fingerprint_covers_what_decides_a_verdict_and_nothing_else() -> None:
     contract = Contract.from_schema(DEFINITION, format="jsonl", name="definitions")
     same = Contract.from_schema(dict(reversed(DEFINITION.items())), format="jsonl", name="other")

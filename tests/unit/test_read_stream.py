@@ -175,6 +175,28 @@ def test_any_text_in_any_chunks_comes_to_the_same(
         assert sorted(map(repr, given)) == sorted(map(repr, everything))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id":[{"b":1}\n{"c":2}]},{"id":1}',
+        '{"id":[[{"b":1}\n{"c":2}]]}\n{"id":1}',
+        '{"id": 1}\u2028',
+        '\x0b{"id": 1}\x0c\n{"id": 2}',
+        '{"id": 1}\n\u2028\n{"id": 2}',
+        '{"id": 1}\n\n\n{"id": 2}\r\n',
+        '{"id": 1}\n' + "\n" * 300 + '{"id":' * 250 + "1" + "}" * 250,
+        '{"id": 12345678901234567890}\n{"id": 1}',
+        '{"id": "\\ud800"}\n{"id": 1}',
+        '{"items": [{"id": 1}]}\n{"id": 2}',
+        '{"id": 1}\n{"x": 2}',
+        "{}\n{}",
+    ],
+)
+def test_the_short_way_of_clean_lines_comes_to_the_same_as_the_long_one(text: str) -> None:
+    for contract in (NUMBERED, Contract.from_schema(None, format="jsonl")):
+        assert stream(text, contract)[1] == read(text, contract)
+
+
 @patient
 @given(text=st.text(max_size=60))
 def test_no_text_raises(text: str) -> None:

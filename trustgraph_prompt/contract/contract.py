@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from trustgraph_prompt.contract.explain import explain
+from trustgraph_prompt.contract.explain import explain, show
 from trustgraph_prompt.contract.schema import (
     Validator,
     compile_schema,
@@ -73,13 +73,13 @@ class Contract:
 
     def accepts(self, value: object) -> bool:
         """Whether `value` is one object of a jsonl answer, or the value of a json answer, as asked for."""
-        if self.many and self.format == "json":
+        if self._is_list:
             return isinstance(value, list) and all(map(self._meets_schema, value))
         return self._meets_schema(value)
 
     def accepts_all(self, values: Iterable[object]) -> bool:
         """Whether each of `values` is accepted; the fast way to ask about many."""
-        if self._validator is None or (self.many and self.format == "json"):
+        if self._validator is None or self._is_list:
             return all(map(self.accepts, values))
         try:
             return all(map(self._validator.is_valid, values))
@@ -90,10 +90,10 @@ class Contract:
         """What is wrong with `value`: empty exactly where `accepts` says yes. Slow; for what was refused."""
         if self.accepts(value):
             return ()
-        if not (self.many and self.format == "json"):
+        if not self._is_list:
             return self._explain(value)
         if not isinstance(value, list):
-            return (Issue(Reason.WRONG_CONTAINER, "expected an array of values"),)
+            return (Issue(Reason.WRONG_CONTAINER, f"expected an array of values, found {show(value)}"),)
         index = next(i for i, item in enumerate(value) if not self._meets_schema(item))
         return tuple(
             Issue(issue.reason, issue.message, f"/{index}{issue.path}")
@@ -104,6 +104,13 @@ class Contract:
         """Whether the schema, or a branch of it, speaks of a property called `name`."""
         return declares(self.schema, name)
 
+    @property
+    def _is_list(self) -> bool:
+        return self.many and self.format == "json"
+
+    def _explain(self, value: object) -> tuple[Issue, ...]:
+        return () if self._validator is None else explain(self._validator, self.schema, value)
+
     def _meets_schema(self, value: object) -> bool:
         if self._validator is None:
             return True
@@ -111,10 +118,6 @@ class Contract:
             return self._validator.is_valid(value)
         except ValueError:  # what the validator cannot look at: nested too deep for it
             return False
-
-    def _explain(self, value: object) -> tuple[Issue, ...]:
-        assert self._validator is not None
-        return explain(self._validator, self.schema, value)
 
 
 def _many(format: Format, many: bool | None) -> bool:
