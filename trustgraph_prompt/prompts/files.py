@@ -10,7 +10,7 @@ import orjson
 from trustgraph_prompt.authored import check, read_yaml
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.prompts.definition import PromptDefinition
-from trustgraph_prompt.prompts.entry import SYSTEM_SCHEMA
+from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 
 MAX_EXPORT = 64 * 1024 * 1024
@@ -41,6 +41,7 @@ def _file(path: Path) -> tuple[str, str]:
     if path.stem == SYSTEM_KEY:
         check(document, SYSTEM_SCHEMA, str(path), PromptError)
         return SYSTEM_KEY, _json(document, path)
+    check(document, SCHEMA, str(path), PromptError)
     PromptDefinition.from_entry(path.stem, document, where=str(path))
     return PREFIX + path.stem, _json(document, path)
 

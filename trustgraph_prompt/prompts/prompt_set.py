@@ -50,19 +50,12 @@ class PromptSet:
         What is wrong with an entry costs that entry alone. What has not changed since `previous` is not built
         again. An entry without text is a deleted one.
         """
-        before = previous._entries if previous else {}
         texts = {
-            key: text.encode() if isinstance(text, str) else text
+            key: text.encode(errors="surrogatepass") if isinstance(text, str) else text
             for key, text in entries.items()
             if text and (key == SYSTEM_KEY or key.startswith(PREFIX))
         }
-        oldest_first = sorted(texts, key=lambda key: (key != SYSTEM_KEY, key not in before, key))
-        limit = MAX_PROMPTS + (SYSTEM_KEY in texts)
-        read = {key: _read(key, texts[key], before.get(key)) for key in oldest_first[:limit]}
-        refused = {key: entry.error for key, entry in read.items() if entry.error is not None}
-        for key in oldest_first[limit:]:
-            refused[key] = PromptError(f"the workspace has more than {MAX_PROMPTS:,} prompts", where=key)
-
+        read, refused = _read_all(texts, previous._entries if previous else {})
         system = read[SYSTEM_KEY].built if SYSTEM_KEY in read else None
         over = system if isinstance(system, Template) else SYSTEM
         prompts: dict[str, PromptDefinition] = {}
@@ -71,19 +64,12 @@ class PromptSet:
                 prompts[entry.built.id] = prompt = entry.built.under(over)
                 read[key] = entry._replace(built=prompt)
         owners = _owners(prompts, previous._aliases if previous else {})
-        for id, definition in list(prompts.items()):
-            if taken := _taken(definition, owners):
-                refused[PREFIX + id] = PromptError(
-                    f"the alias `{taken}` is that of another prompt",
-                    where=PREFIX + id,
-                    path="/aliases",
-                    found=taken,
-                    expected=f"no alias of `{owners[taken]}`",
-                )
-                del prompts[id]
-                last = previous.prompts.get(id) if previous else None
-                if last is not None and not _taken(last, owners):
-                    prompts[id] = last.under(over)
+        for id, error in _claims_to_aliases_of_others(prompts, owners):
+            refused[PREFIX + id] = error
+            del prompts[id]
+            last = previous.prompts.get(id) if previous else None
+            if last is not None and not _taken(last, owners):
+                prompts[id] = last.under(over)
         aliases = {alias: id for id in prompts for alias in prompts[id].aliases if alias not in prompts}
         return cls(prompts, refused, read, aliases)
 
@@ -98,6 +84,19 @@ class PromptSet:
             because = f": its definition was refused: {refusal}" if refusal else ""
             raise RequestError(f"there is no prompt `{prompt_id:.100}`{because}", type="unknown-prompt")
         return prompt, prompt.question(terms)
+
+
+def _read_all(
+    texts: Mapping[str, bytes], before: Mapping[str, _Entry]
+) -> tuple[dict[str, _Entry], dict[str, ConfigError]]:
+    """The entries as read, and the errors of the bad ones; those that were there before come first."""
+    keys = sorted(texts, key=lambda key: (key != SYSTEM_KEY, key not in before, key))
+    limit = MAX_PROMPTS + (SYSTEM_KEY in texts)
+    read = {key: _read(key, texts[key], before.get(key)) for key in keys[:limit]}
+    refused = {key: entry.error for key, entry in read.items() if entry.error is not None}
+    for key in keys[limit:]:
+        refused[key] = PromptError(f"the workspace has more than {MAX_PROMPTS:,} prompts", where=key)
+    return read, refused
 
 
 def _read(key: str, text: bytes, before: _Entry | None) -> _Entry:
@@ -120,6 +119,8 @@ def _build(key: str, text: bytes) -> Template | PromptDefinition:
         raise PromptError(f"the entry is no JSON: {error}", where=key) from error
     if key == SYSTEM_KEY:
         return system_template(value)
+    if key == PREFIX:
+        raise PromptError("the key names no prompt", where=key, found=key, expected=f"{PREFIX}<id>")
     return PromptDefinition.from_entry(key.removeprefix(PREFIX), value)
 
 
@@ -131,6 +132,25 @@ def _owners(prompts: Mapping[str, PromptDefinition], before: Mapping[str, str]) 
             if alias not in prompts and (alias not in owners or before.get(alias) == id):
                 owners[alias] = id
     return owners
+
+
+def _claims_to_aliases_of_others(
+    prompts: Mapping[str, PromptDefinition], owners: Mapping[str, str]
+) -> list[tuple[str, PromptError]]:
+    return [
+        (
+            id,
+            PromptError(
+                f"the alias `{taken}` is that of another prompt",
+                where=PREFIX + id,
+                path="/aliases",
+                found=taken,
+                expected=f"no alias of `{owners[taken]}`",
+            ),
+        )
+        for id, prompt in prompts.items()
+        if (taken := _taken(prompt, owners))
+    ]
 
 
 def _taken(prompt: PromptDefinition, owners: Mapping[str, str]) -> str | None:

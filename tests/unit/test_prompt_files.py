@@ -1,0 +1,252 @@
+"""Prompt files and exports of a workspace; and the prompts that come with the package."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt import bundled
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.prompts import PromptSet, files
+from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
+
+GOOD = "dialect: jinja\nprompt: |\n  Hello {{ name }}\n"
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_folder_of_files_becomes_the_entries_of_a_workspace(tmp_path: Path) -> None:
+    write(tmp_path / "greet.yaml", GOOD)
+    write(tmp_path / "system.yaml", "dialect: jinja\nprompt: You greet {{ name }}.\n")
+    write(tmp_path / "notes.txt", "not a prompt")
+    entries = files.load(tmp_path)
+    assert sorted(entries) == ["system", "template.greet"]
+    question = PromptSet.build(entries).question("greet", {"name": "Etna"})[1]
+    assert (question.system, question.prompt) == ("You greet Etna.", "Hello Etna")
+
+
+def test_one_file_is_one_entry(tmp_path: Path) -> None:
+    assert list(files.load(str(write(tmp_path / "greet.yml", GOOD)))) == ["template.greet"]
+
+
+ENTRY: dict[str, Any] = {"prompt": "Hi {{x}}", "response-type": "json"}
+
+
+@pytest.mark.parametrize(
+    "export",
+    [
+        {"system": json.dumps("Sys"), "template.a": json.dumps(ENTRY), "template-index": '["a"]'},
+        {"system": "Sys", "template.a": ENTRY},
+        {"prompt": {"system": json.dumps("Sys"), "template.a": json.dumps(ENTRY)}, "flow": {"x": "{}"}},
+    ],
+    ids=["entries as text", "entries as values", "TrustGraph's configuration"],
+)
+def test_an_export_of_a_workspace_becomes_its_entries(tmp_path: Path, export: dict[str, Any]) -> None:
+    entries = files.load(write(tmp_path / "export.json", json.dumps(export)))
+    assert sorted(entries) == ["system", "template.a"]
+    definition, question = PromptSet.build(entries).question("a", {"x": 1})
+    assert (question.system, question.prompt, definition.contract.format) == ("Sys", "Hi 1", "json")
+
+
+def test_bad_entries_of_an_export_are_left_to_the_snapshot(tmp_path: Path) -> None:
+    export = {"template.a": "{not json", "template.b": {"prompt": "b"}}
+    prompts = PromptSet.build(files.load(write(tmp_path / "export.json", json.dumps(export))))
+    assert (list(prompts.prompts), list(prompts.refused)) == (["b"], ["template.a"])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (
+            "p.yaml",
+            GOOD + "respnse-type: json\n",
+            "/respnse-type: unknown key, did you mean 'response-type'?",
+        ),
+        ("p.yaml", "prompt: x\ndescription: no dialect\ntypo: x\n", "'dialect' is a required property"),
+        ("p.yaml", GOOD + "attempts: many\n", "/attempts: 'many' is not of type 'integer'"),
+        (
+            "p.yaml",
+            "dialect: jinja\nprompt: |\n  a\n  {{ b|shout }}\n",
+            "/prompt: line 2: the filter `shout`",
+        ),
+        ("p.yaml", GOOD + "response-type: json\nschema: {type: objct}\n", "/schema/type: 'objct'"),
+        ("p.yaml", "a: [", "not YAML"),
+        ("p.yaml", GOOD + "prompt: twice\n", ":4: not YAML: the key 'prompt' stands twice"),
+        ("p.yaml", "dialect: &x jinja\nprompt: *x\n", ":2: not YAML: aliases are not allowed"),
+        ("p.yaml", "", "None is not of type 'object'"),
+        ("system.yaml", GOOD + "attempts: 2\n", "/attempts: unknown key"),
+        ("export.json", "{", "not JSON"),
+        ("export.json", "[]", "no prompts here"),
+        ("export.json", '{"prompt": {}}', "no prompts here"),
+        ("export.json", '{"flow": {"template.x": "{}"}}', "no prompts here"),
+    ],
+)
+def test_a_wrong_file_is_refused_by_name_and_key(tmp_path: Path, name: str, text: str, said: str) -> None:
+    path = write(tmp_path / name, text)
+    with pytest.raises(ConfigError) as raised:
+        files.load(path)
+    assert str(raised.value).startswith(str(path))
+    assert said in str(raised.value)
+
+
+def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no prompts here"):
+        files.load(tmp_path)
+    for name in ("gone.yaml", "gone.json"):
+        with pytest.raises(ConfigError, match="No such file"):
+            files.load(tmp_path / name)
+
+
+SHIPPED = files.load(bundled.templates())
+PROMPTS = PromptSet.build(SHIPPED)
+
+TEXT = "A passage: {{ not a template }}."
+TOOLS = [
+    {"name": "TOOL", "description": "D", "arguments": [{"name": "ARG", "type": "string", "description": "D"}]}
+]
+FIELDS = [
+    {
+        "name": "FIELD",
+        "type": "string",
+        "description": "D",
+        "enum_values": ["E"],
+        "required": True,
+        "indexed": True,
+    }
+]
+TABLES = [{"name": "TABLE", "description": "D", "fields": FIELDS}]
+CHOICES = [{"name": "CHOICE", "description": "D"}]
+RESULTS = [{"index": 0, "goal": "GOAL", "result": "RESULT"}]
+TERMS: dict[str, dict[str, Any]] = {
+    "extract-definitions": {"text": TEXT},
+    "extract-relationships": {"text": TEXT},
+    "extract-topics": {"text": TEXT},
+    "extract-rows": {"text": TEXT, "schema": TABLES[0]},
+    "agent-kg-extract": {"text": TEXT},
+    "extract-with-ontologies": {
+        "text": TEXT,
+        "classes": {"CLASS": {"subclass_of": "SUPER", "comment": "C"}},
+        "object_properties": {"RELATION": {"domain": "CLASS", "range": "RANGE", "comment": "C"}},
+        "datatype_properties": {"ATTRIBUTE": {"domain": "CLASS", "range": "xsd:string"}},
+    },
+    "question": {"question": "QUESTION"},
+    "document-prompt": {"query": "QUERY", "documents": ["DOCUMENT 1", "DOCUMENT 2"]},
+    "extract-concepts": {"query": "QUERY"},
+    "kg-synthesis": {"query": "QUERY", "knowledge": [{"s": "SUBJECT", "p": "PREDICATE", "o": "OBJECT"}]},
+    "agent-react": {
+        "question": "QUESTION",
+        "tools": TOOLS,
+        "context": "CONTEXT",
+        "history": [
+            {"thought": "THOUGHT", "action": "ACTION", "arguments": {"a": "VALUE"}, "observation": "SEEN"}
+        ],
+    },
+    "task-type-classify": {"question": "QUESTION", "task_types": CHOICES},
+    "pattern-select": {"question": "QUESTION", "task_type": "KIND", "patterns": CHOICES},
+    "plan-create": {"question": "QUESTION", "framing": "FRAMING", "tools": CHOICES},
+    "plan-step-execute": {"goal": "GOAL", "tools": TOOLS, "previous_results": RESULTS},
+    "plan-synthesise": {"question": "QUESTION", "framing": "FRAMING", "steps": RESULTS},
+    "supervisor-decompose": {
+        "question": "QUESTION",
+        "framing": "FRAMING",
+        "max_subagents": 77,
+        "tools": CHOICES,
+    },
+    "supervisor-synthesise": {"question": "QUESTION", "framing": "FRAMING", "results": RESULTS},
+    "schema-selection": {"question": "QUESTION", "schemas": TABLES},
+    "graphql-generation": {"question": "QUESTION", "schemas": TABLES},
+    "diagnose-structured-data": {"sample": "SAMPLE", "schemas": TABLES, "hints": "HINTS"},
+    "diagnose-csv": {"sample": "SAMPLE", "hints": "HINTS"},
+    "diagnose-json": {"sample": "SAMPLE", "hints": "HINTS"},
+    "diagnose-xml": {"sample": "SAMPLE", "hints": "HINTS"},
+}
+
+
+def test_all_prompts_of_trustgraph_are_there_and_good() -> None:
+    assert not PROMPTS.refused
+    assert set(PROMPTS.prompts) == set(TERMS)
+
+
+def strings(value: Any) -> list[str]:
+    """What of the terms must be seen in the question: values, and the keys that are data."""
+    if isinstance(value, dict):
+        return [s for key, item in value.items() for s in strings(item) + [key] * key.isupper()]
+    if isinstance(value, list):
+        return [s for item in value for s in strings(item)]
+    return [] if isinstance(value, bool) or value == 0 else [str(value)]
+
+
+@pytest.mark.parametrize("id", TERMS)
+def test_a_shipped_prompt_puts_all_its_terms_into_the_question(id: str) -> None:
+    _, question = PROMPTS.question(id, TERMS[id])
+    assert [s for s in strings(TERMS[id]) if s not in question.prompt] == []
+    assert "careful" in question.system
+    assert not question.prompt.endswith("\n")
+    assert "\n\n\n" not in question.prompt
+
+
+@pytest.mark.parametrize("id", TERMS)
+def test_a_shipped_prompt_can_be_asked_without_the_terms_that_may_be_left_out(id: str) -> None:
+    assert PROMPTS.question(id, {})[1].prompt.strip() or id == "question"
+
+
+ANSWERS: dict[str, list[dict[str, Any]]] = {
+    "extract-definitions": [{"entity": "a", "definition": "b"}],
+    "extract-relationships": [{"subject": "a", "predicate": "b", "object": "c", "object-entity": True}],
+    "extract-topics": [{"topic": "a", "definition": "b"}],
+    "extract-rows": [{"anything": 1}],
+    "agent-kg-extract": [
+        {"type": "definition", "entity": "a", "definition": "b"},
+        {"type": "relationship", "subject": "a", "predicate": "b", "object": "c", "object-entity": False},
+    ],
+    "extract-with-ontologies": [
+        {"type": "entity", "entity": "a", "entity_type": "b"},
+        {
+            "type": "relationship",
+            "subject": "a",
+            "subject_type": "b",
+            "relation": "c",
+            "object": "d",
+            "object_type": "e",
+        },
+        {"type": "attribute", "entity": "a", "entity_type": "b", "attribute": "c", "value": "4"},
+    ],
+}
+
+
+@pytest.mark.parametrize("id", ANSWERS)
+def test_the_extraction_prompts_have_the_contracts_of_seed_1(id: str) -> None:
+    contract = PROMPTS.prompts[id].contract
+    assert contract.format == "jsonl"
+    for answer in ANSWERS[id]:
+        assert contract.accepts({**answer, "more": "is welcome"})
+        for key in answer if id != "extract-rows" else ():
+            assert not contract.accepts({name: value for name, value in answer.items() if name != key})
+    mixed = len(ANSWERS[id]) > 1
+    assert contract.discriminator == ("type" if mixed else None)
+
+
+@pytest.mark.parametrize("id", ANSWERS)
+def test_the_example_lines_of_a_prompt_meet_its_own_contract(id: str) -> None:
+    definition, question = PROMPTS.question(id, TERMS[id])
+    examples = [json.loads(line) for line in question.prompt.split("\n") if line.startswith("{")]
+    assert examples
+    assert all(map(definition.contract.accepts, examples))
+
+
+@pytest.mark.parametrize(("name", "schema"), [("prompt", SCHEMA), ("system", SYSTEM_SCHEMA)])
+def test_the_schemas_for_editors_are_the_ones_that_files_are_held_to(name: str, schema: Any) -> None:
+    assert json.loads((bundled.templates() / f"{name}.schema.json").read_text()) == schema
+
+
+@pytest.mark.parametrize("path", sorted(bundled.templates().glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_shipped_file_names_its_schema_and_says_what_it_is_for(path: Path) -> None:
+    name = "system" if path.stem == "system" else "prompt"
+    assert path.read_text().startswith(f"# yaml-language-server: $schema={name}.schema.json\n")
+    assert json.loads(next(iter(files.load(path).values())))["description"]
