@@ -257,6 +257,11 @@ def test_a_wrapper_with_a_count_beside_it_still_wraps() -> None:
     assert (outcome.value, outcome.rejected, outcome.retracted) == (BOTH, (), ())
 
 
+def test_a_wrapper_may_sort_its_objects_into_several_lists() -> None:
+    outcome = read(f'{{"items": [{ONE}], "meta": {{"more": {{"n": 1}}}}, "others": [{TWO}]}}', DEFINITIONS)
+    assert (outcome.value, outcome.rejected) == (BOTH, ())
+
+
 def test_a_wrapper_whose_other_members_are_no_json_still_wraps() -> None:
     assert read('{"items": [{"a": 1}], "n": 1e400}', "jsonl").value == [{"a": 1}]
 

@@ -227,7 +227,7 @@ class Scanner:
 
     def _break(self, value: OpenValue) -> None:
         """Measure what is broken; of a wrapper, that is no more than the element."""
-        if value.wraps and len(value.stack) == 2:
+        if value.in_wrapper:
             self._between.append("[{}")  # still open
         if value.wraps and value.element is None:
             self._mode = self._search

@@ -80,6 +80,11 @@ class OpenValue:
         """Whether an opening bracket would be in its place."""
         return "{" in _MOVES[self._expected] and not self.in_string
 
+    @property
+    def in_wrapper(self) -> bool:
+        """Whether the next object would be an element of the answer."""
+        return self.wraps and self.stack == ["{", "["]
+
     def keep(self, window: str, end: int) -> None:
         """The window is given up at `end`."""
         self.raw.keep(window, end)
@@ -118,7 +123,7 @@ class OpenValue:
                 return event, position
 
     def _take(self, kind: str, token: re.Match[str]) -> Progress | None:
-        in_wrapper = self.wraps and len(self.stack) == 2
+        in_wrapper = self.in_wrapper
         if in_wrapper and kind == "{":
             self.element = Raw(token.end() - 1)
         if kind in "{[":
@@ -163,8 +168,8 @@ class OpenValue:
     def _run(self, window: str, position: int) -> int:
         """Pass many members or elements at once, where none of them has to be looked at."""
         at_first_member = len(self.stack) == 1 and self._expected == "first key"
-        in_wrapper = self.wraps and len(self.stack) <= 2
-        if self._expected not in _RUNS or at_first_member or in_wrapper or self._near_limit:
+        may_hold_elements = self.wraps and len(self.stack) <= 2
+        if self._expected not in _RUNS or at_first_member or may_hold_elements or self._near_limit:
             return position
         run, then = _RUNS[self._expected]
         if match := run.match(window, position):
