@@ -1,0 +1,103 @@
+"""What the README and the guides tell people to type is what the command understands, and it works."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from tests.support.command import PROGRAM, ROOT, environment, run
+from trustgraph_prompt.cli.app import app
+
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(text: str, language: str) -> list[str]:
+    """The fenced blocks of a page."""
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """The command lines of a page, without what comes after `&&` and the like."""
+    for block in blocks(text, "sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith("trustgraph-prompt "):
+                yield shlex.split(line, comments=True)[1:]
+
+
+LINES = [(page.name, line) for page in PAGES for line in commands(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize(("page", "line"), LINES, ids=[f"{page}: {' '.join(line)}" for page, line in LINES])
+def test_every_command_line_is_understood(page: str, line: list[str]) -> None:
+    command: Any = typer.main.get_command(app)
+    while line[0] in getattr(command, "commands", ()):
+        name, *line = line
+        command = command.commands[name]
+    assert command.name
+    if "--help" not in line and "--install-completion" not in line:
+        command.make_context("trustgraph-prompt", list(line))
+
+
+def test_every_link_between_the_pages_leads_somewhere() -> None:
+    pages = [*PAGES, *ROOT.glob("*.md"), *(ROOT / "docs" / "decisions").glob("*.md")]
+    for page in pages:
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+            assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@contextmanager
+def worker(line: list[str], folder: Path) -> Iterator[None]:
+    """The worker of the README, once it is at work."""
+    process = subprocess.Popen(
+        [str(PROGRAM), *line], cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    assert process.stderr is not None
+    try:
+        for log in process.stderr:
+            if json.loads(log)["message"] == "starting":
+                break
+        yield
+        process.terminate()
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_the_worker_of_the_readme_answers_its_request_and_follows_its_change(tmp_path: Path) -> None:
+    (tmp_path / "demo").symlink_to(ROOT / "demo")
+    (tmp_path / "templates").symlink_to(ROOT / "templates")
+    (tmp_path / "mine").mkdir()
+    template = (ROOT / "templates" / "extract-definitions.yaml").read_text(encoding="utf-8")
+    (tmp_path / "mine" / "extract-definitions.yaml").write_text(template, encoding="utf-8")
+    (program,) = blocks(README, "python")
+    start = next(line for line in commands(README) if line[0] == "run")
+    start[start.index("--http") + 1] = "127.0.0.1:0"
+    with worker(start, tmp_path):
+        answer = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
+        )
+        changes = [line for line in commands(README) if line[:1] in (["config"], ["check"])]
+        results = [run(*line, folder=tmp_path) for line in changes]
+    response = json.loads(answer.stdout)
+    assert response["error"] is None
+    assert json.loads(response["object"])[0]["entity"] == "chalk"
+    assert [result.returncode for result in results] == [0] * len(changes)
+    assert "default/template.extract-definitions" in results[2].stdout
