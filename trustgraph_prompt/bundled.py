@@ -1,4 +1,4 @@
-"""Where the prompts and flows are that come with the package: inside an installation, else in the checkout."""
+"""Where the prompts and flows of the package are: inside an installation, else in the checkout."""
 
 from __future__ import annotations
 
