@@ -162,14 +162,14 @@ async def test_mixed_objects_come_in_one_answer(server: ModelServer, ask: Ask) -
 @pytest.mark.parametrize("name", ["extract-with-ontologies", "ontology-extract"])
 async def test_an_ontology_gives_all_three_types(server: ModelServer, ask: Ask, name: str) -> None:
     server.reply = lambda body: Reply(
-        streamed(lines([*ONTOLOGY, {"type": "attribute", "entity": "leek soup"}]))
+        streamed(lines(ONTOLOGY) + lines([{"type": "attribute", "entity": "leek soup"}]))
     )
     assert await ask(name, **ONTOLOGY_TERMS) == ONTOLOGY
     assert "- food/Recipe: A recipe." in server.bodies[0]["messages"][-1]["content"]
 
 
 async def test_rows_have_the_keys_of_the_schema_in_the_request(server: ModelServer, ask: Ask) -> None:
-    rows = [{"name": "Etna", "height": 3403}, {"name": "Vesuvius"}]
+    rows: list[dict[str, Any]] = [{"name": "Etna", "height": 3403}, {"name": "Vesuvius"}]
     server.reply = lambda body: Reply(streamed(lines(rows)))
     schema = {"name": "mountains", "fields": [{"name": "name", "type": "string", "primary": True}]}
     assert await ask("extract-rows", text="x", schema=schema) == rows
