@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,11 @@ class Usage:
     total_tokens: int | None = None
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(*(_sum(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
+        return Usage(
+            _sum(self.prompt_tokens, other.prompt_tokens),
+            _sum(self.completion_tokens, other.completion_tokens),
+            _sum(self.total_tokens, other.total_tokens),
+        )
 
     @classmethod
     def sum(cls, usages: Iterable[Usage]) -> Usage:
@@ -53,14 +57,6 @@ class Budget:
     seconds: float | None = None
     money: float | None = None
 
-    def within(self, other: Budget) -> Budget:
-        """Both at once: the smaller of each limit."""
-        return Budget(*(_least(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
-
 
 def _sum(a: int | None, b: int | None) -> int | None:
     return b if a is None else a if b is None else a + b
-
-
-def _least(a: float | None, b: float | None) -> float | None:
-    return b if a is None else a if b is None else min(a, b)

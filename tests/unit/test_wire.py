@@ -80,7 +80,7 @@ def test_a_term_that_is_no_json_text_is_named(terms: object, says: str) -> None:
 def test_a_response_has_every_field_of_trustgraphs() -> None:
     plain = json.loads(PromptResponse(text="hi", in_token=1, out_token=2, model="m").encode())
 
-    theirs = {"error": None, "text": "hi", "object": None, "end_of_stream": True}
+    theirs: dict[str, object] = {"error": None, "text": "hi", "object": None, "end_of_stream": True}
     theirs |= {"in_token": 1, "out_token": 2, "model": "m"}
     assert plain | theirs == plain
     failed = json.loads(PromptResponse(error=Error("llm-error", "no")).encode())

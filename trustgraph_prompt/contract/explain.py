@@ -91,7 +91,8 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
             names = ", ".join(show(name) for name in details["unexpected"][:5])
             return f"unexpected {names}"
         case "type":
-            return f"expected {' or '.join(details['types'])}, found {_kind(found)} {show(found)}"
+            kind = "" if found is None or isinstance(found, dict | list) else f"{_kind(found)} "
+            return f"expected {' or '.join(details['types'])}, found {kind}{show(found)}"
         case "enum":
             options = " or ".join(show(option) for option in details["options"])
             return f"expected {_cut(options, 200)}, found {show(found)}"
