@@ -61,9 +61,7 @@ class Template:
         """
         try:
             return self._render(dict(terms))
-        except RenderError as error:
-            raise RenderError(f"{self.where or 'template'}{self._line(error)}: {error}") from error
-        except Exception as error:  # whatever jinja2 or a comparison raises is the template's fault
+        except Exception as error:  # whatever it is: the template and its terms do not go together
             raise RenderError(f"{self.where or 'template'}{self._line(error)}: {error}") from error
 
     def _render(self, terms: dict[str, object]) -> str:
