@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.broker import Message
+from trustgraph_prompt.errors import TrustgraphPromptError
 from trustgraph_prompt.worker.answer import Answer
 from trustgraph_prompt.worker.gather import Gatherer, Job, Lines, Result
 
@@ -137,3 +138,7 @@ class TestLines:
         assert file.getvalue() == b"old\n"
         lines.finish()
         assert file.getvalue() == b""
+
+    def test_that_cannot_be_written_are_an_error_of_ours(self) -> None:
+        with open("/dev/full", "ab") as file, pytest.raises(TrustgraphPromptError, match="/dev/full"):
+            Lines(file).add(Result(job(0), (b"{}",)))

@@ -35,7 +35,8 @@ def command(
     """
     definition = options.prompt(options.prompts(templates), prompt)
     provider = options.provider(script, base_url, model)
-    outcome = asyncio.run(_ask(definition, options.terms(term), provider))
+    with output.waiting(f"asking {model or script}"):
+        outcome = asyncio.run(_ask(definition, options.terms(term), provider))
     output.print_outcome(outcome, as_json=as_json)
 
 

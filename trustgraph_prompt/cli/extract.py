@@ -8,7 +8,7 @@ import shlex
 import shutil
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -70,12 +70,11 @@ def command(
     from trustgraph_prompt.worker import extract, gather
 
     prompts = options.prompts(templates)
-    asked = {id: options.prompt(prompts, id) for id in prompt or DEFAULT_PROMPTS}
+    found = [options.prompt(prompts, id) for id in prompt or DEFAULT_PROMPTS]
+    asked = list({definition.id: definition for definition in found}.values())
     terms = options.terms(term)
     provider = options.provider(script, base_url, model)
-    jobs = extract.jobs(
-        files, list(asked.values()), model=_identity(script, model), terms=terms, chunk_size=chunk_size
-    )
+    jobs = extract.jobs(files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size)
     tally = Tally(jobs)
     with _opened(out) as file, Progress(tally) as progress:
         lines = gather.Lines(file, bare=bare)
@@ -157,5 +156,8 @@ def _opened(out: Path) -> Iterator[BinaryIO]:
         file = out.open("ab")
     except OSError as error:
         raise ConfigError(f"cannot be written: {error.strerror}", where=str(out)) from error
-    with file:
+    try:
         yield file
+    finally:
+        with suppress(OSError):  # whoever wrote has flushed, and said so where it failed
+            file.close()

@@ -109,7 +109,7 @@ def prompt(prompts: PromptSet, id: str) -> PromptDefinition:
         if id == prompt.id or id in prompt.aliases:
             return prompt
     known = ", ".join(sorted(prompts.prompts)) or "none"
-    raise ConfigError("there is no such prompt", where=id, found=id, expected=f"one of {known}")
+    raise ConfigError("there is no such prompt", found=id, expected=f"one of {known}")
 
 
 def terms(given: list[str] | None) -> dict[str, object]:
@@ -133,11 +133,17 @@ def _term(term: str) -> tuple[str, object]:
 def read_text(path: Path) -> str:
     """The text of a UTF-8 file. Raises `ConfigError`."""
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return decode(path.read_bytes(), str(path))
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(path)) from error
+
+
+def decode(data: bytes, where: str) -> str:
+    """UTF-8 as text. Raises `ConfigError`."""
+    try:
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"is no UTF-8 at byte {error.start}", where=str(path)) from error
+        raise ConfigError(f"is no UTF-8 at byte {error.start}", where=where) from error
 
 
 def read_json(path: Path) -> Any:

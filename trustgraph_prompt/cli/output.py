@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +21,28 @@ def print_json(value: object, *, pretty: bool = True) -> None:
 
 
 def json_text(value: object, *, pretty: bool = False) -> str:
-    """JSON that a person may read, every integer as it is."""
+    """JSON that a person may read, every integer as it is; escaped where it holds what is no Unicode."""
     import json
 
-    return json.dumps(value, ensure_ascii=False, indent=2 if pretty else None, default=str)
+    indent = 2 if pretty else None
+    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, indent=indent, default=str)
+    return text
+
+
+@contextmanager
+def waiting(for_what: str) -> Iterator[None]:
+    """Something moves on standard error for the time of the block, where a person may be looking."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(for_what):
+        yield
 
 
 def note(text: str) -> None:

@@ -44,5 +44,8 @@ def command(
         contract = Contract.from_schema(rules, format=format.value)
     except ConfigError as error:
         raise error.at(str(schema)) from error
-    text = sys.stdin.read() if str(file) == "-" else options.read_text(file)
+    if str(file) == "-":
+        text = options.decode(sys.stdin.buffer.read(), "standard input")
+    else:
+        text = options.read_text(file)
     output.print_outcome(read(text, contract), as_json=as_json)

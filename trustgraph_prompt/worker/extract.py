@@ -14,7 +14,7 @@ from typing import Final
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Reader, connect, topics
-from trustgraph_prompt.errors import BrokerError, ConfigError, SubscriptionBusy
+from trustgraph_prompt.errors import ConfigError, SubscriptionBusy, TrustgraphPromptError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.worker import documents
@@ -99,7 +99,8 @@ class Extraction:
     async def run(self) -> None:
         """Until every job has its result, of which `listen` hears once, or `stop()`.
 
-        Raises `BrokerError` where the state cannot be used, or another run is using it.
+        Raises `BrokerError` where the state cannot be used, or another run is using it; what `listen` raises
+        of ours ends the run.
         """
         async with await connect(f"embedded:{self._state}") as kept:
             await _lock(kept, self._state)
@@ -136,7 +137,7 @@ class Extraction:
                 await serving
                 for reader in (objects, answers, dead):
                     await reader.close()
-        except* BrokerError as group:
+        except* TrustgraphPromptError as group:
             raise _first(group) from None
         finally:
             await producers.close()
@@ -144,6 +145,8 @@ class Extraction:
     async def _ask(self, passing: Broker) -> None:
         producer = await passing.producer(REQUESTS)
         for job in self._gatherer.to_ask():
+            if self._stopping.is_set():
+                break
             request = wire.PromptRequest.asking(job.prompt, {"text": job.text})
             await producer.send(request.encode(), properties={"id": job.id})
 
@@ -174,7 +177,7 @@ def _request_id(prompt: PromptDefinition, model: str, terms: Mapping[str, object
     return hashlib.sha256(wire.canonical(parts)).hexdigest()[:32]
 
 
-def _first(group: BaseExceptionGroup[BrokerError]) -> BaseException:
+def _first(group: BaseExceptionGroup[TrustgraphPromptError]) -> BaseException:
     error: BaseException = group
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

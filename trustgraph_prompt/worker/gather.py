@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Message
+from trustgraph_prompt.errors import TrustgraphPromptError
 from trustgraph_prompt.worker.answer import UNSERVED, Answer
 
 _HAS_AN_ANSWER = "llm-error"
@@ -121,7 +122,8 @@ class Lines:
     """The file of objects: one a line, in the order of the jobs whatever the order of their answers.
 
     A line says where its object is from, `{"prompt", "file", "chunk", "object"}`; `bare` is the object alone.
-    What was in `file`, which is open for appending, goes when the first result comes.
+    What was in `file`, which is open for appending, goes when the first result comes. Raises
+    `TrustgraphPromptError` where the file cannot be written.
     """
 
     def __init__(self, file: IO[bytes], *, bare: bool = False) -> None:
@@ -133,29 +135,31 @@ class Lines:
 
     def add(self, result: Result) -> None:
         """Write the result as soon as all before it are written."""
-        self._start()
         self._waiting[result.job.position] = result
+        ready = []
         while self._next in self._waiting:
-            self._write(self._waiting.pop(self._next))
+            ready.append(self._waiting.pop(self._next))
             self._next += 1
-        self._file.flush()
+        self._write(ready)
 
     def finish(self) -> None:
         """Write what is left, where some jobs have no result."""
-        self._start()
-        for position in sorted(self._waiting):
-            self._write(self._waiting.pop(position))
-        self._file.flush()
+        self._write([self._waiting.pop(position) for position in sorted(self._waiting)])
 
-    def _start(self) -> None:
-        if not self._started:
-            self._file.truncate(0)
-            self._started = True
+    def _write(self, results: Iterable[Result]) -> None:
+        try:
+            if not self._started:
+                self._file.truncate(0)
+                self._started = True
+            self._file.writelines(
+                self._line(result.job, found) for result in results for found in result.objects
+            )
+            self._file.flush()
+        except OSError as error:
+            raise TrustgraphPromptError(f"{self._file.name}: cannot be written: {error.strerror}") from error
 
-    def _write(self, result: Result) -> None:
-        job = result.job
-        for found in result.objects:
-            if not self._bare:
-                origin = {"prompt": job.prompt, "file": job.file, "chunk": job.chunk}
-                found = wire.encode(origin)[:-1] + b',"object":' + found + b"}"
-            self._file.write(found + b"\n")
+    def _line(self, job: Job, found: bytes) -> bytes:
+        if self._bare:
+            return found + b"\n"
+        origin = wire.encode({"prompt": job.prompt, "file": job.file, "chunk": job.chunk})
+        return origin[:-1] + b',"object":' + found + b"}\n"
