@@ -52,10 +52,16 @@ class Prompts(Mapping[str, PromptSet]):
     def __len__(self) -> int:
         return len(self._snapshots)
 
-    def change(self, changes: Mapping[tuple[str, str], bytes]) -> dict[str, PromptSet]:
+    @property
+    def on_topic(self) -> list[str]:
+        """The keys of the entries that are not from files."""
+        return [f"{workspace}/{key}" for workspace, entries in self._entries.items() for key in entries]
+
+    async def change(self, changes: Mapping[tuple[str, str], bytes]) -> dict[str, PromptSet]:
         """Swap in changed entries, by workspace and key, at once; returns the new snapshots.
 
-        Empty data deletes an entry, so that the one of the files shows again, where there is one.
+        Empty data deletes an entry, so that the one of the files shows again, where there is one. Not for
+        several tasks at a time.
         """
         for (workspace, key), data in changes.items():
             entries = self._entries.setdefault(workspace, {})
@@ -63,12 +69,13 @@ class Prompts(Mapping[str, PromptSet]):
                 entries[key] = data
             else:
                 entries.pop(key, None)
-        changed = {
-            workspace: PromptSet.build(
-                {**self._base, **self._entries[workspace]}, self._snapshots.get(workspace)
+        changed = {}
+        for workspace in {workspace for workspace, _ in changes}:
+            entries = {**self._base, **self._entries[workspace]}
+            # Compiling takes milliseconds an entry, in which requests want to be served.
+            changed[workspace] = await asyncio.to_thread(
+                PromptSet.build, entries, self._snapshots.get(workspace)
             )
-            for workspace in {workspace for workspace, _ in changes}
-        }
         self._snapshots.update(changed)
         return changed
 
@@ -87,7 +94,7 @@ class ConfigTopic:
         self._table: Table | None = None
         self._pushes: dict[str, _Push] = {}
         self._refused: dict[str, ConfigError] = {}
-        self._reports: asyncio.Queue[_Report | None] = asyncio.Queue()
+        self._due: asyncio.Queue[Mapping[str, bytes] | None] = asyncio.Queue()
 
     @property
     def refused(self) -> Mapping[str, ConfigError]:
@@ -95,23 +102,25 @@ class ConfigTopic:
         return self._refused
 
     async def load(self) -> None:
-        """Read the topic through and swap all of it in. Raises `BrokerError`."""
+        """Read the topic through and swap all of it in, or in again. Raises `BrokerError`."""
         self._table = await self._broker.table(self._topic)
-        self._swap({key: message.data for key, message in self._table.entries.items()})
+        gone = dict.fromkeys(self._prompts.on_topic, b"")
+        await self._swap(gone | {key: message.data for key, message in self._table.entries.items()})
 
     async def follow(self) -> None:
-        """Swap in what is published after `load`, until closed. Raises `BrokerError`."""
+        """Swap in what is published after `load`, in order, until closed. Raises `BrokerError`."""
         if self._table is None:
             raise BrokerClosed("the config topic was not loaded")
-        reporting = asyncio.create_task(self._report())
+        swapping = asyncio.create_task(self._swap_what_is_due())
         try:
             async for message in self._table.changes():
                 self._take(message)
         finally:
             for push in self._pushes.values():
                 push.timer.cancel()
-            self._reports.put_nowait(None)
-            await reporting
+            self._pushes.clear()
+            self._due.put_nowait(None)
+            await swapping
 
     async def close(self) -> None:
         """End `follow`. Idempotent."""
@@ -123,7 +132,7 @@ class ConfigTopic:
         change = {message.key or "": message.data}
         id = message.properties.get(PUSH)
         if id is None:
-            self._swap(change)
+            self._due.put_nowait(change)
             return
         if id not in self._pushes:
             timer = asyncio.get_running_loop().call_later(SECONDS_FOR_A_PUSH, self._complete, id)
@@ -135,9 +144,16 @@ class ConfigTopic:
     def _complete(self, id: str) -> None:
         push = self._pushes.pop(id)
         push.timer.cancel()
-        self._swap(push.changes)
+        self._due.put_nowait(push.changes)
 
-    def _swap(self, changes: Mapping[str, bytes]) -> None:
+    async def _swap_what_is_due(self) -> None:
+        while (changes := await self._due.get()) is not None:
+            try:
+                await self._swap(changes)
+            except Exception:
+                log.exception("this is a defect of the worker; the prompts stay as they were")
+
+    async def _swap(self, changes: Mapping[str, bytes]) -> None:
         """Put changed entries in force and make known which are refused."""
         refused: dict[str, ConfigError] = {}
         placed: dict[tuple[str, str], bytes] = {}
@@ -152,37 +168,44 @@ class ConfigTopic:
                     found=key,
                     expected="<workspace>/system or <workspace>/template.<id>",
                 )
-        for workspace, snapshot in self._prompts.change(placed).items():
+        mended = {key for key, data in changes.items() if not data}
+        for workspace, snapshot in (await self._prompts.change(placed)).items():
             refused |= {
                 f"{workspace}/{entry}": error.at(f"{self._topic} {workspace}/{entry}")
                 for entry, error in snapshot.refused.items()
             }
+            mended |= {key for key in self._refused if key.startswith(f"{workspace}/")}
             self._metrics.configured(workspace, snapshot)
             log.info("prompts of workspace %s changed", workspace, extra={"prompts": len(snapshot.prompts)})
-            self._forget(
-                key for key in self._refused if key.startswith(f"{workspace}/") and key not in refused
-            )
-        self._forget(key for key, data in changes.items() if not data and key not in refused)
+        for key in mended - refused.keys():
+            if self._refused.pop(key, None) is not None:
+                await self._report(key, b"")
         for key, error in refused.items():
             if str(self._refused.get(key)) != str(error):
+                self._refused[key] = error
                 log.error("config entry refused, its last good version stays: %s", error)
-                self._reports.put_nowait(_Report(key, error))
-        self._refused |= refused
+                await self._report(key, _record(key, error))
 
-    def _forget(self, keys: Iterable[str]) -> None:
-        """These entries are good again, or gone."""
-        for key in [key for key in keys if key in self._refused]:
-            del self._refused[key]
-            self._reports.put_nowait(_Report(key, None))
+    async def _report(self, key: str, record: bytes) -> None:
+        """Say on the report topic what is refused; an empty record says that it is mended."""
+        try:
+            producer = await self._producers.get(f"{self._topic}-report")
+            await producer.send(record, key=key)
+        except BrokerError as error:
+            log.warning("the refusal of %s could not be reported: %s", key, error)
 
-    async def _report(self) -> None:
-        """Say on the report topic what is refused, key by key; an empty message says that it is mended."""
-        while report := await self._reports.get():
-            try:
-                producer = await self._producers.get(f"{self._topic}-report")
-                await producer.send(report.encode(), key=report.key)
-            except BrokerError as error:
-                log.warning("the refusal of %s could not be reported: %s", report.key, error)
+
+def _record(key: str, error: ConfigError) -> bytes:
+    return wire.encode(
+        {
+            "key": key,
+            "where": error.where,
+            "path": error.path,
+            "message": error.message,
+            "found": None if error.found is None else str(error.found)[:200],
+            "expected": error.expected,
+        }
+    )
 
 
 @dataclass(slots=True)
@@ -191,28 +214,6 @@ class _Push:
 
     changes: dict[str, bytes]
     timer: asyncio.TimerHandle
-
-
-@dataclass(frozen=True, slots=True)
-class _Report:
-    key: str
-    error: ConfigError | None
-
-    def encode(self) -> bytes:
-        if self.error is None:
-            return b""
-        e = self.error
-        found = None if e.found is None else str(e.found)[:200]
-        return wire.encode(
-            {
-                "key": self.key,
-                "where": e.where,
-                "path": e.path,
-                "message": e.message,
-                "found": found,
-                "expected": e.expected,
-            }
-        )
 
 
 async def entries(broker: Broker, workspace: str | None = None, *, topic: str = TOPIC) -> dict[str, bytes]:
