@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from trustgraph_prompt.broker import Broker, Consumer, connect
+from trustgraph_prompt.broker import Broker, Consumer
 from trustgraph_prompt.errors import BrokerClosed, SubscriptionBusy
 
 #: Long enough for a broker to deliver what it should not, short enough to wait for.
@@ -321,19 +321,3 @@ async def test_a_closed_consumer_settles_nothing(broker: Broker, topic: str) -> 
     ):
         with pytest.raises(BrokerClosed):
             await settle
-
-
-async def test_closing_the_connection_gives_back_what_it_held(broker_url: str, namespace: str) -> None:
-    if broker_url == "embedded:":
-        pytest.skip("memory is one connection's own")
-    topic = f"persistent://{namespace}/work"
-    async with await connect(broker_url) as survivor:
-        consumer = await survivor.consumer(topic, "s")
-        async with await connect(broker_url) as leaving:
-            held = await leaving.consumer(topic, "s")
-            await publish(leaving, topic, b"1")
-            # Whichever of the two has it, the survivor has it in the end.
-            receiving = asyncio.create_task(held.receive())
-            await asyncio.sleep(A_WHILE)
-        await receiving
-        assert await take(consumer, 1) == [b"1"]

@@ -177,6 +177,19 @@ async def test_what_send_confirmed_survives_the_sender(broker: Broker, topic: st
     assert arrived == list(range(len(arrived)))
 
 
+async def test_closing_a_connection_gives_back_what_it_held(
+    broker: Broker, broker_url: str, topic: str
+) -> None:
+    async with await connect(broker_url) as leaving:
+        consumer = await leaving.consumer(topic, "s")
+        await (await leaving.producer(topic)).send(b"held")
+        assert await consumer.receive() is not None
+        successor = await broker.consumer(topic, "s")
+    message = await successor.receive()
+    assert message is not None
+    assert message.data == b"held"
+
+
 class TestOneFile:
     """What concerns the file alone."""
 
