@@ -49,6 +49,12 @@ def test_every_command_line_is_understood(page: str, line: list[str]) -> None:
         command.make_context("trustgraph-prompt", list(line))
 
 
+def test_the_readme_reads_a_cut_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    program = next(block for block in blocks(README, "python") if "read(" in block)
+    exec(compile(program, "README.md", "exec"), {})
+    assert capsys.readouterr().out == "[{'entity': 'chalk', 'definition': 'a soft rock'}] True\n"
+
+
 def test_every_link_between_the_pages_leads_somewhere() -> None:
     pages = [*PAGES, *ROOT.glob("*.md"), *(ROOT / "docs" / "decisions").glob("*.md")]
     for page in pages:
@@ -82,7 +88,7 @@ def test_the_worker_of_the_readme_answers_its_request_and_follows_its_change(tmp
     (tmp_path / "mine").mkdir()
     template = (ROOT / "templates" / "extract-definitions.yaml").read_text(encoding="utf-8")
     (tmp_path / "mine" / "extract-definitions.yaml").write_text(template, encoding="utf-8")
-    (program,) = blocks(README, "python")
+    program = next(block for block in blocks(README, "python") if "PromptRequest" in block)
     start = next(line for line in commands(README) if line[0] == "run")
     start[start.index("--http") + 1] = "127.0.0.1:0"
     with worker(start, tmp_path):
