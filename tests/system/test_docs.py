@@ -50,7 +50,7 @@ def test_every_command_line_is_understood(page: str, line: list[str]) -> None:
 
 
 def test_the_readme_reads_a_cut_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    program = next(block for block in blocks(README, "python") if "read(" in block)
+    program = next(block for block in blocks(README, "python") if "import Contract, read" in block)
     exec(compile(program, "README.md", "exec"), {})
     assert capsys.readouterr().out == "[{'entity': 'chalk', 'definition': 'a soft rock'}] True\n"
 
