@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -39,6 +41,14 @@ def test_help_has_an_example(command: list[str]) -> None:
 
 def test_version() -> None:
     assert run("--version").stdout.startswith("trustgraph-prompt 0.")
+
+
+def test_help_waits_for_nothing_heavy() -> None:
+    """What a command needs is imported when it runs: --help and completion take a moment, not a second."""
+    heavy = ["aiohttp", "jinja2", "jsonschema", "prometheus_client", "pulsar", "rich.console", "yaml"]
+    look = f"import sys, trustgraph_prompt.cli.app; print([m for m in {heavy} if m in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert result.stdout == "[]\n"
 
 
 def test_completion_knows_the_commands() -> None:

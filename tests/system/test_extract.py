@@ -74,7 +74,7 @@ class TestTheDemo:
     def test_says_what_to_type_next(self, tmp_path: Path) -> None:
         result = run("extract", DOCUMENT, "--provider", SCRIPTED, "-o", tmp_path / "o.jsonl")
         assert "64 objects from 7 chunks of 1 file" in result.stdout
-        assert "--base-url" in result.stdout.splitlines()[-1]
+        assert f"extract {DOCUMENT} -o {tmp_path / 'o.jsonl'} --base-url" in result.stdout.splitlines()[-1]
         assert "14/14 answers, 7/7 chunks, 64 objects" in result.stderr
 
     def test_bare_objects_are_the_objects_alone(self, tmp_path: Path, expected: bytes) -> None:

@@ -109,7 +109,7 @@ def command(
         output.note("run the same command again to ask once more what failed or was not asked")
         raise typer.Exit(1)
     if script is not None and not as_json:
-        typer.echo(_the_same_with_a_model(files, out))
+        typer.echo(_the_same_with_a_model(script))
 
 
 async def _run(extraction: Extraction, provider: Provider) -> bool:
@@ -140,9 +140,10 @@ def _identity(script: str | None, model: str | None) -> str:
     return f"scripted:{hashlib.sha256(options.recording(script).read_bytes()).hexdigest()}"
 
 
-def _the_same_with_a_model(files: list[Path], out: Path) -> str:
+def _the_same_with_a_model(script: str) -> str:
     program = "trustgraph-prompt" if shutil.which("trustgraph-prompt") else sys.argv[0]
-    command = shlex.join([program, "extract", *map(str, files), "-o", str(out)])
+    typed = [word for word in sys.argv[1:] if word not in ("--provider", script, f"--provider={script}")]
+    command = shlex.join([program, *typed])
     return (
         "\nThese answers were recorded. The same with a real model, on any OpenAI-compatible server:\n"
         f"  {command} --base-url http://localhost:11434/v1 --model NAME"
