@@ -36,8 +36,8 @@ _MEMORY: Final = "-Xms128m -Xmx640m -XX:MaxDirectMemorySize=512m"
 _START_SECONDS: Final = 120.0
 _DOWNLOAD_SECONDS: Final = 1200.0
 
-#: Ends the command when standard input ends, that is when the tests do.
-_TETHER: Final = '"$@" & child=$!; read -r _; kill -9 $child; wait $child'
+#: Ends the command when standard input ends, that is when the tests do, and takes its files away.
+_TETHER: Final = '"$@" & child=$!; read -r _; kill -9 $child; wait $child; rm -rf "$TETHERED_FILES"'
 
 
 class Unavailable(Exception):
@@ -142,6 +142,7 @@ def _with_java() -> PulsarServer:
         "PULSAR_MEM": _MEMORY,
         "PULSAR_LOG_DIR": str(directory / "logs"),
         "PULSAR_STANDALONE_CONF": str(conf),
+        "TETHERED_FILES": str(directory),
     }
     return _start(command, broker, web, directory=directory, environment=environment)
 
