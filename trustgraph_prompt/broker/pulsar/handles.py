@@ -7,6 +7,7 @@ until the consumer closes), so each lives in a task of its own, and we wait besi
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -80,7 +81,7 @@ class PulsarProducer:
                 await self._producer.close()
 
 
-class _Consumer:
+class _Consumer(ABC):
     """What consumers of both kinds of topic share: letters, and where they are from."""
 
     def __init__(self, client: Client, consumer: pulsar.asyncio.Consumer, topic: str, name: str) -> None:
@@ -99,8 +100,8 @@ class _Consumer:
         await self._post(letter)
         await self.acknowledge(message)
 
-    async def acknowledge(self, message: Message) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    async def acknowledge(self, message: Message) -> None: ...
 
     async def close(self) -> None:
         self._closed = True
