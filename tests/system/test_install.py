@@ -40,7 +40,8 @@ def test_an_installed_command_extracts_the_same_from_another_folder(installed: P
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    run(*command, "-o", tmp_path / "there.jsonl")
+    there = run(*command, "-o", tmp_path / "there.jsonl")
+    assert there.returncode == 0, there.stderr
     assert (tmp_path / "here.jsonl").read_bytes() == (tmp_path / "there.jsonl").read_bytes() != b""
 
 
