@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,15 @@ from trustgraph_prompt.errors import ConfigError
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 
+YAML = "tag:yaml.org,2002:"
+JSON_TAGS = {YAML + kind for kind in ("null", "bool", "int", "float", "str", "seq", "map")}
+
 
 class _PlainLoader(yaml.SafeLoader):
-    """YAML as plain JSON: no dates, no key twice, and no aliases, which can make a page out of a line."""
+    """YAML as plain JSON: keys are text, none stands twice; no dates, no NaN, none of YAML's own types.
+
+    No aliases either, which can make a book out of a line.
+    """
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
@@ -25,6 +32,19 @@ class _PlainLoader(yaml.SafeLoader):
                 problem="aliases are not allowed", problem_mark=alias.start_mark
             )
         return super().compose_node(parent, index)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        if node.tag not in JSON_TAGS:
+            raise yaml.constructor.ConstructorError(
+                problem=f"{node.tag.removeprefix(YAML)} is not among the types of JSON",
+                problem_mark=node.start_mark,
+            )
+        value = super().construct_object(node, deep)  # type: ignore[no-untyped-call]
+        if isinstance(value, float) and not math.isfinite(value):
+            raise yaml.constructor.ConstructorError(
+                problem=f"{value} is no number of JSON", problem_mark=node.start_mark
+            )
+        return value
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
@@ -35,6 +55,7 @@ class _PlainLoader(yaml.SafeLoader):
             if wrong is not None:
                 raise yaml.constructor.ConstructorError(problem=wrong, problem_mark=key.start_mark)
             seen.add(key.value)
+            key.tag = f"{YAML}str"  # `yes: 1` and `1: x` are named "yes" and "1"
         return super().construct_mapping(node, deep)
 
 

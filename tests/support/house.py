@@ -140,7 +140,7 @@ class House:
         worker = Worker(
             self.broker,
             [flow],
-            Prompts(self.base) if config else Prompts(ENTRIES, ["default"]),
+            Prompts(self.base if config else ENTRIES, [flow.workspace]),
             lambda _: provider,
             config_topic=self.topic("config") if config else None,
             drain_timeout=drain_timeout,

@@ -82,6 +82,15 @@ def test_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
         (MINIMAL.replace("name: f\n", ""), ["'name'", "required"]),
         (MINIMAL.replace("response: flow:tg:out", "answers: flow:tg:a"), ["/outputs", "`response`"]),
         (MINIMAL + "prompt: p\n", ["prompt"]),
+        (MINIMAL.replace("tg:out", "tg:in"), ["/outputs/response", "its own output"]),
+        (MINIMAL + "  answers: response:tg:a\n", ["/outputs/answers", "a persistent topic"]),
+        (
+            MINIMAL + "  objects: {by-type: {x: 'notify:tg:a'}}\n",
+            ["/outputs/objects x", "a persistent topic"],
+        ),
+        (MINIMAL + "budget: {seconds: .nan}\n", ["nan"]),
+        (MINIMAL + "terms: {day: 2026-11-21, x: !!set {a}}\n", ["set"]),
+        (MINIMAL + "terms: {x: !!binary aGk=}\n", ["binary"]),
         (MINIMAL.replace("input:", "input:\n  kind: chunk"), ["'prompt'", "required"]),
         ("just text", ["'just text'"]),
         ("", ["None"]),
@@ -107,6 +116,24 @@ def test_two_flows_of_one_name_are_refused(tmp_path: Path) -> None:
     written(tmp_path, MINIMAL, "b.yaml")
 
     with pytest.raises(FlowError, match="two flows of one name"):
+        flows.load(tmp_path)
+
+
+def test_keys_are_text_whatever_yaml_makes_of_them(tmp_path: Path) -> None:
+    text = MINIMAL + "  objects: {by-type: {yes: 'flow:tg:a', 1: 'flow:tg:b'}}\nterms: {day: 2026-11-21}\n"
+
+    [flow] = flows.load(written(tmp_path, text))
+
+    assert set(flow.outputs.objects) == {"yes", "1"}
+    assert flow.terms == {"day": "2026-11-21"}
+
+
+def test_two_flows_on_one_subscription_are_refused(tmp_path: Path) -> None:
+    shared = MINIMAL.replace("topic: flow:tg:in", "topic: flow:tg:in\n  subscription: s")
+    written(tmp_path, shared, "a.yaml")
+    written(tmp_path, shared.replace("name: f", "name: g"), "b.yaml")
+
+    with pytest.raises(FlowError, match=r"b\.yaml /input/subscription: flow f has the same subscription"):
         flows.load(tmp_path)
 
 

@@ -24,24 +24,24 @@ def answer(text: str = "hi") -> Outcome:
 async def test_what_was_paid_for_is_known_when_it_comes_again() -> None:
     known = Journal()
 
-    async with known.entry("f", "r") as entry:
-        assert entry.paid is None
-        entry.paid = PROMPT, answer()
+    async with known.entry("f", "r", b"x") as entry:
+        assert entry.asked is None
+        entry.asked = PROMPT, answer()
 
-    async with known.entry("f", "r") as entry:
-        assert entry.paid is not None
-        assert entry.paid[1].value == "hi"
+    async with known.entry("f", "r", b"x") as entry:
+        assert entry.asked is not None
+        assert entry.asked[1].value == "hi"
 
 
-async def test_another_flow_or_request_is_another_entry() -> None:
+async def test_another_flow_or_id_or_content_is_another_entry() -> None:
     known = Journal()
 
-    async with known.entry("f", "r") as entry:
-        entry.paid = PROMPT, answer()
+    async with known.entry("f", "r", b"x") as entry:
+        entry.asked = PROMPT, answer()
 
-    for flow, request in (("f", "s"), ("g", "r")):
-        async with known.entry(flow, request) as entry:
-            assert entry.paid is None
+    for flow, request, data in (("f", "s", b"x"), ("g", "r", b"x"), ("f", "r", b"y")):
+        async with known.entry(flow, request, data) as entry:
+            assert entry.asked is None
 
 
 async def test_a_redelivery_waits_for_the_run_that_is_under_way() -> None:
@@ -49,10 +49,10 @@ async def test_a_redelivery_waits_for_the_run_that_is_under_way() -> None:
     order: list[str] = []
 
     async def deliver(name: str, work: asyncio.Event) -> None:
-        async with known.entry("f", "r") as entry:
-            order.append(f"{name} {'again' if entry.paid else 'first'}")
+        async with known.entry("f", "r", b"x") as entry:
+            order.append(f"{name} {'again' if entry.asked else 'first'}")
             await work.wait()
-            entry.paid = PROMPT, answer()
+            entry.asked = PROMPT, answer()
 
     go = asyncio.Event()
     runs = [asyncio.create_task(deliver(name, go)) for name in ("one", "two")]
@@ -68,29 +68,29 @@ async def test_a_redelivery_waits_for_the_run_that_is_under_way() -> None:
 async def test_what_was_not_paid_for_or_is_forgotten_is_asked_anew() -> None:
     known = Journal()
 
-    async with known.entry("f", "r"):
+    async with known.entry("f", "r", b"x"):
         pass
-    async with known.entry("f", "s") as entry:
-        entry.paid = PROMPT, answer()
+    async with known.entry("f", "s", b"x") as entry:
+        entry.asked = PROMPT, answer()
         entry.forget()
 
     for request in ("r", "s"):
-        async with known.entry("f", request) as entry:
-            assert entry.paid is None
+        async with known.entry("f", request, b"x") as entry:
+            assert entry.asked is None
 
 
 async def test_it_keeps_no_more_text_than_it_may() -> None:
     known = Journal()
-    long = "x" * (journal.MAX_TEXT // 4)
+    long = "x" * (journal.MAX_WEIGHT // journal.PARSED // 4)
 
     for n in range(10):
-        async with known.entry("f", str(n)) as entry:
-            entry.paid = PROMPT, answer(long)
+        async with known.entry("f", str(n), b"x") as entry:
+            entry.asked = PROMPT, answer(long)
 
     kept = 0
     for n in range(10):
-        async with known.entry("f", str(n)) as entry:
-            kept += entry.paid is not None
+        async with known.entry("f", str(n), b"x") as entry:
+            kept += entry.asked is not None
             entry.forget()
     assert 1 <= kept < 4
 
@@ -98,8 +98,8 @@ async def test_it_keeps_no_more_text_than_it_may() -> None:
 async def test_an_answer_too_long_to_keep_is_let_go() -> None:
     known = Journal()
 
-    async with known.entry("f", "r") as entry:
-        entry.paid = PROMPT, answer("x" * (journal.MAX_TEXT + 1))
+    async with known.entry("f", "r", b"x") as entry:
+        entry.asked = PROMPT, answer("x" * (journal.MAX_WEIGHT + 1))
 
-    async with known.entry("f", "r") as entry:
-        assert entry.paid is None
+    async with known.entry("f", "r", b"x") as entry:
+        assert entry.asked is None

@@ -80,10 +80,11 @@ async def _run(
     from trustgraph_prompt.worker.health import Health
     from trustgraph_prompt.worker.metrics import Metrics
     from trustgraph_prompt.worker.patience import insist
-    from trustgraph_prompt.worker.process import run_until_signalled
+    from trustgraph_prompt.worker.process import signals
 
     health, metrics = Health(), Metrics()
     async with AsyncExitStack() as closing:
+        stopping = closing.enter_context(signals())
         for provider in providers.values():
             closing.push_async_callback(provider.close)
         if http is not None:
@@ -91,19 +92,21 @@ async def _run(
 
             address = await closing.enter_async_context(serve(http, health, metrics))
             log.info("serving /livez, /readyz and /metrics", extra={"http": address})
-        broker = await insist("broker", partial(connect, url), health)
+        broker = await insist("broker", partial(connect, url), health, stopping)
+        if broker is None:
+            return
         await closing.enter_async_context(broker)
-        await run_until_signalled(
-            Worker(
-                broker,
-                flows,
-                prompts,
-                lambda flow: providers[flow.name],
-                drain_timeout=drain_timeout,
-                health=health,
-                metrics=metrics,
-            )
+        worker = Worker(
+            broker,
+            flows,
+            prompts,
+            lambda flow: providers[flow.name],
+            drain_timeout=drain_timeout,
+            health=health,
+            metrics=metrics,
+            stopping=stopping,
         )
+        await worker.run()
 
 
 def _providers(flows: list[Flow], default: Provider | None, concurrency: int | None) -> dict[str, Provider]:

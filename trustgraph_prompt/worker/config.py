@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from time import time
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Table
@@ -25,7 +27,7 @@ log = logging.getLogger(__name__)
 TOPIC = "persistent://tg/config/prompt"
 
 SECONDS_FOR_A_PUSH = 10.0
-"""How long entries wait for the rest of their push; then whoever pushed them has died, and they count."""
+"""How long an entry waits for the next of its push; then whoever pushed them has died, and they count."""
 
 PUSH, MORE = "push", "more"
 """Properties of an entry: the id of its push, and that others of it follow."""
@@ -35,10 +37,12 @@ class Prompts(Mapping[str, PromptSet]):
     """The current snapshot of each workspace: the entries of the config topic over those of files.
 
     A new snapshot is built whole beside the one that serves, then takes its place. An entry that does not
-    compile is refused, and its last good version stays.
+    compile is refused, and its last good version stays. Only the workspaces that flows serve are built.
     """
 
-    def __init__(self, base: Mapping[str, str] | None = None, workspaces: Iterable[str] = ()) -> None:
+    def __init__(
+        self, base: Mapping[str, str] | None = None, workspaces: Iterable[str] = ("default",)
+    ) -> None:
         self._base = dict(base or {})
         self._entries: dict[str, dict[str, str | bytes]] = {}
         self._snapshots = {workspace: PromptSet.build(self._base) for workspace in workspaces}
@@ -103,9 +107,17 @@ class ConfigTopic:
 
     async def load(self) -> None:
         """Read the topic through and swap all of it in, or in again. Raises `BrokerError`."""
+        await self.close()
         self._table = await self._broker.table(self._topic)
         gone = dict.fromkeys(self._prompts.on_topic, b"")
-        await self._swap(gone | {key: message.data for key, message in self._table.entries.items()})
+        unfinished = _unfinished(self._table.entries.values())
+        for message in unfinished:
+            self._take(message)
+        waiting = {message.key for message in unfinished}
+        await self._swap(
+            {key: data for key, data in gone.items() if key not in waiting}
+            | {key: message.data for key, message in self._table.entries.items() if key not in waiting}
+        )
 
     async def follow(self) -> None:
         """Swap in what is published after `load`, in order, until closed. Raises `BrokerError`."""
@@ -117,7 +129,7 @@ class ConfigTopic:
                 self._take(message)
         finally:
             for push in self._pushes.values():
-                push.timer.cancel()
+                push.stop_waiting()
             self._pushes.clear()
             self._due.put_nowait(None)
             await swapping
@@ -129,38 +141,42 @@ class ConfigTopic:
 
     def _take(self, message: Message) -> None:
         """Swap in an entry, or keep it until its push is whole."""
-        change = {message.key or "": message.data}
+        key = message.key or ""
+        for other in self._pushes.values():
+            other.changes.pop(key, None)  # what is published later counts, in whatever order pushes end
         id = message.properties.get(PUSH)
         if id is None:
-            self._due.put_nowait(change)
+            self._due.put_nowait({key: message.data})
             return
-        if id not in self._pushes:
-            timer = asyncio.get_running_loop().call_later(SECONDS_FOR_A_PUSH, self._complete, id)
-            self._pushes[id] = _Push({}, timer)
-        self._pushes[id].changes.update(change)
+        push = self._pushes.setdefault(id, _Push())
+        push.changes[key] = message.data
+        push.wait(SECONDS_FOR_A_PUSH, partial(self._complete, id))
         if MORE not in message.properties:
             self._complete(id)
 
     def _complete(self, id: str) -> None:
         push = self._pushes.pop(id)
-        push.timer.cancel()
+        push.stop_waiting()
         self._due.put_nowait(push.changes)
 
     async def _swap_what_is_due(self) -> None:
         while (changes := await self._due.get()) is not None:
-            try:
-                await self._swap(changes)
-            except Exception:
-                log.exception("this is a defect of the worker; the prompts stay as they were")
+            await self._swap(changes)
 
     async def _swap(self, changes: Mapping[str, bytes]) -> None:
-        """Put changed entries in force and make known which are refused."""
+        try:
+            await self._put_in_force(changes)
+        except Exception:
+            log.exception("this is a defect of the worker; the prompts stay as they were")
+
+    async def _put_in_force(self, changes: Mapping[str, bytes]) -> None:
+        """Swap in changed entries and make known which are refused."""
         refused: dict[str, ConfigError] = {}
         placed: dict[tuple[str, str], bytes] = {}
         for key, data in changes.items():
-            workspace, _, entry = key.partition("/")
-            if workspace and (entry == "system" or (entry.startswith("template.") and entry != "template.")):
-                placed[workspace, entry] = data
+            if place := _place(key):
+                if place[0] in self._prompts:  # others are not served here, and cost nothing
+                    placed[place] = data
             elif data:
                 refused[key] = ConfigError(
                     "no key of a prompt config",
@@ -174,7 +190,7 @@ class ConfigTopic:
                 f"{workspace}/{entry}": error.at(f"{self._topic} {workspace}/{entry}")
                 for entry, error in snapshot.refused.items()
             }
-            mended |= {key for key in self._refused if key.startswith(f"{workspace}/")}
+            mended |= {key for key in self._refused if (place := _place(key)) and place[0] == workspace}
             self._metrics.configured(workspace, snapshot)
             log.info("prompts of workspace %s changed", workspace, extra={"prompts": len(snapshot.prompts)})
         for key in mended - refused.keys():
@@ -189,8 +205,7 @@ class ConfigTopic:
     async def _report(self, key: str, record: bytes) -> None:
         """Say on the report topic what is refused; an empty record says that it is mended."""
         try:
-            producer = await self._producers.get(f"{self._topic}-report")
-            await producer.send(record, key=key)
+            await self._producers.send(f"{self._topic}-report", record, key=key)
         except BrokerError as error:
             log.warning("the refusal of %s could not be reported: %s", key, error)
 
@@ -212,8 +227,39 @@ def _record(key: str, error: ConfigError) -> bytes:
 class _Push:
     """Entries that wait for the rest of their push."""
 
-    changes: dict[str, bytes]
-    timer: asyncio.TimerHandle
+    changes: dict[str, bytes] = field(default_factory=dict)
+    _timer: asyncio.TimerHandle | None = None
+
+    def wait(self, seconds: float, then: Callable[[], None]) -> None:
+        self.stop_waiting()
+        self._timer = asyncio.get_running_loop().call_later(seconds, then)
+
+    def stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _place(key: str) -> tuple[str, str] | None:
+    """Workspace and entry of a key of the topic, None where it is no such key."""
+    workspace, _, entry = key.partition("/")
+    if workspace and (entry == "system" or (entry.startswith("template.") and entry != "template.")):
+        return workspace, entry
+    return None
+
+
+def _unfinished(messages: Iterable[Message]) -> list[Message]:
+    """The entries of pushes that seem to be under way: fresh, and their last one is not there yet."""
+    pushes: dict[str, list[Message]] = {}
+    for message in messages:
+        if id := message.properties.get(PUSH):
+            pushes.setdefault(id, []).append(message)
+    fresh = time() - SECONDS_FOR_A_PUSH
+    return [
+        message
+        for push in pushes.values()
+        if all(MORE in each.properties for each in push) and max(each.published for each in push) > fresh
+        for message in push
+    ]
 
 
 async def entries(broker: Broker, workspace: str | None = None, *, topic: str = TOPIC) -> dict[str, bytes]:

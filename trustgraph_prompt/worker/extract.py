@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -121,7 +122,7 @@ class Extraction:
         """Put the open jobs to the flow and gather what it sends out, until none is open."""
         producers = Producers(kept)
         desk = Desk({WORKSPACE: self._prompts}, lambda _: self._provider, producers, Metrics())
-        loop = self._loop = FlowLoop(self._flow, await passing.consumer(REQUESTS, SUBSCRIPTION), desk)
+        loop = self._loop = FlowLoop(self._flow, partial(passing.consumer, REQUESTS, SUBSCRIPTION), desk)
         objects = await kept.reader(OBJECTS, start="latest")
         answers = await kept.reader(ANSWERS, start="latest")
         dead = await passing.reader(topics.dead_letter_topic(REQUESTS, SUBSCRIPTION))

@@ -96,6 +96,15 @@ def load(path: Path, *, processor: str = "prompt") -> list[Flow]:
         flow = parse(read_yaml(file, FlowError), str(file), processor=processor)
         if flow.name in flows:
             raise FlowError("two flows of one name", where=str(file), path="/name", found=flow.name)
+        for other in flows.values():
+            if (other.input.topic, other.input.subscription) == (flow.input.topic, flow.input.subscription):
+                raise FlowError(
+                    f"flow {other.name} has the same subscription, and each would get half of the requests",
+                    where=str(file),
+                    path="/input/subscription",
+                    found=flow.input.subscription,
+                    expected="one of its own",
+                )
         flows[flow.name] = flow
     return list(flows.values())
 
@@ -119,7 +128,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             expected="a `response` topic",
         )
     try:
-        return Flow(
+        flow = Flow(
             name=name,
             workspace=workspace,
             input=Input(
@@ -145,6 +154,33 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
         )
     except TopicInvalid as error:
         raise FlowError(str(error), where=where) from None
+    _check_topics(flow, where)
+    return flow
+
+
+def _check_topics(flow: Flow, where: str) -> None:
+    outputs = {
+        "/outputs/answers": flow.outputs.answers,
+        "/outputs/response": flow.outputs.response,
+        **{f"/outputs/objects {kind}".rstrip(): topic for kind, topic in flow.outputs.objects.items()},
+    }
+    for path, topic in outputs.items():
+        if topic == flow.input.topic:
+            raise FlowError(
+                "the flow would get its own output as requests",
+                where=where,
+                path=path,
+                found=topic,
+                expected="another topic than /input/topic",
+            )
+        if topic is not None and path != "/outputs/response" and not topics.is_persistent(topic):
+            raise FlowError(
+                "outputs must be durable before a request is acknowledged",
+                where=where,
+                path=path,
+                found=topic,
+                expected="a persistent topic",
+            )
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What is done about one request: asked once, sent out as often as it takes."""
+"""What is done about one request: paid for once, sent out as often as it takes."""
 
 from __future__ import annotations
 
@@ -20,29 +20,27 @@ log = logging.getLogger(__name__)
 
 
 async def handle(request: Request, flow: Flow, desk: Desk, entry: Entry, *, last: bool) -> Outcome:
-    """Ask, and send out what came of it; what the journal knows as paid for is not asked again.
+    """Ask, and send out what came of it; what the journal knows is not asked again.
 
     A provider that is unavailable for now has its outcome returned and nothing sent, unless this delivery
     is the `last`. Raises `RequestError`, `RenderError`, `BrokerError`.
     """
-    outbox = Outbox(request, flow, desk.producers)
-    if entry.paid is not None and entry.answered:
-        await outbox.respond(entry.paid[1])
-        return entry.paid[1]
-    prompt, outcome = entry.paid or await _asked(request, flow, desk, outbox)
+    outbox = Outbox(request, flow, desk.producers, entry)
+    prompt, outcome = entry.asked or await _ask(request, flow, desk, outbox)
     if is_transient(outcome) and not last:
         return outcome
-    entry.paid = prompt, outcome
-    await outbox.finish(prompt, outcome)
-    entry.answered = True
+    entry.asked = prompt, outcome
+    if entry.answered:
+        await outbox.respond(outcome)
+    else:
+        await outbox.finish(prompt, outcome)
+        entry.answered = True
     return outcome
 
 
-async def _asked(
-    request: Request, flow: Flow, desk: Desk, outbox: Outbox
-) -> tuple[PromptDefinition, Outcome]:
+async def _ask(request: Request, flow: Flow, desk: Desk, outbox: Outbox) -> tuple[PromptDefinition, Outcome]:
     snapshot = desk.prompts.get(flow.workspace)
-    if snapshot is None:
+    if snapshot is None or not snapshot.prompts:
         raise RequestError(f"workspace {flow.workspace!r} has no prompts", type="no-configuration")
     prompt, question = snapshot.question(request.prompt, request.terms)
     started = desk.clock()

@@ -48,9 +48,7 @@ async def _listen(runner: web.AppRunner, address: str) -> str:
         raise ConfigError("no address to serve HTTP on", where="--http", found=address, expected="HOST:PORT")
     try:
         await web.TCPSite(runner, host or None, int(port)).start()
-    except OSError as error:
-        raise ConfigError(
-            f"cannot serve HTTP on {address}: {error.strerror or error}", where="--http"
-        ) from None
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(f"cannot serve HTTP on {address}: {error}", where="--http") from None
     bound = runner.addresses[0]
     return f"{bound[0]}:{bound[1]}"

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from time import monotonic
 
 from cachetools import TTLCache
@@ -13,46 +14,58 @@ from cachetools import TTLCache
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 
-MAX_ENTRIES = 20_000
 SECONDS_TO_LIVE = 3600.0
-MAX_TEXT = 64 * 1024 * 1024
-"""Characters of answers kept, about; a broker redelivers within seconds, so that little is enough."""
 
-ENTRY_OVERHEAD = MAX_TEXT // MAX_ENTRIES
+MAX_WEIGHT = 256 * 1024 * 1024
+"""Bytes that are kept, about; a broker redelivers within seconds, so that little is enough."""
+
+ENTRY_WEIGHT = 4 * 1024
+"""What an entry weighs beside its answer."""
+
+PARSED = 6
+"""How many times the size of its text an answer takes, read into objects."""
 
 
 @dataclass(slots=True)
 class Entry:
-    """One request of one flow. `paid` is what the model said, `answered` that everything went out."""
+    """One request of one flow.
 
-    paid: tuple[PromptDefinition, Outcome] | None = None
+    `asked` is what was paid for; `streamed` that some of it went to the requester as it came, `answered`
+    that everything went out.
+    """
+
+    asked: tuple[PromptDefinition, Outcome] | None = None
+    streamed: bool = False
     answered: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _users: int = 0
 
     def forget(self) -> None:
         """As if it had never been asked."""
-        self.paid, self.answered = None, False
+        self.asked, self.streamed, self.answered = None, False, False
 
     @property
     def weight(self) -> int:
-        texts = sum(len(call.text) for call in self.paid[1].calls) if self.paid else 0
-        return ENTRY_OVERHEAD + texts
+        texts = sum(len(call.text) for call in self.asked[1].calls) if self.asked else 0
+        return ENTRY_WEIGHT + PARSED * texts
 
 
 class Journal:
-    """In process, bounded in entries and text, with a time to live; what is running is never forgotten."""
+    """In process, bounded in size, with a time to live; what is running is never forgotten."""
 
     def __init__(self) -> None:
-        self._running: dict[tuple[str, str], Entry] = {}
-        self._done: TTLCache[tuple[str, str], Entry] = TTLCache(
-            MAX_TEXT, SECONDS_TO_LIVE, timer=monotonic, getsizeof=lambda entry: entry.weight
+        self._running: dict[tuple[str, str, bytes], Entry] = {}
+        self._done: TTLCache[tuple[str, str, bytes], Entry] = TTLCache(
+            MAX_WEIGHT, SECONDS_TO_LIVE, timer=monotonic, getsizeof=lambda entry: entry.weight
         )
 
     @asynccontextmanager
-    async def entry(self, flow: str, request: str) -> AsyncIterator[Entry]:
-        """The entry of a request, to one task at a time: a redelivery waits for the run that is under way."""
-        key = (flow, request)
+    async def entry(self, flow: str, request: str, data: bytes) -> AsyncIterator[Entry]:
+        """The entry of a request, to one task at a time: a redelivery waits for the run that is under way.
+
+        `data` is what is asked: who counts requests from 1 after each start means another one.
+        """
+        key = (flow, request, blake2b(data, digest_size=16).digest())
         entry = self._running.setdefault(key, self._done.pop(key, Entry()))
         entry._users += 1
         try:
@@ -62,5 +75,5 @@ class Journal:
             entry._users -= 1
             if not entry._users:
                 del self._running[key]
-                if entry.paid is not None and entry.weight <= MAX_TEXT:
+                if entry.asked is not None and entry.weight <= MAX_WEIGHT:
                     self._done[key] = entry

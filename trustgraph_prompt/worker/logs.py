@@ -63,4 +63,5 @@ class _ForPeople(logging.Formatter):
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         extras = " ".join(f"{name}={value}" for name, value in _extras(record).items())
         line = f"{time} {record.levelname.lower():7} {record.getMessage()}  {extras}".rstrip()
+        line = line.replace("\n", "\\n")  # an id or a name from outside must not look like a line of ours
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line

@@ -4,54 +4,54 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import BrokerError, RequestError
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker import logs
-from trustgraph_prompt.worker.answer import is_served
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.handle import handle
-from trustgraph_prompt.worker.journal import Entry
-from trustgraph_prompt.worker.request import Request, decode
-from trustgraph_prompt.worker.settle import abandon, settle
+from trustgraph_prompt.worker.request import decode
+from trustgraph_prompt.worker.settle import Settler
 
 log = logging.getLogger(__name__)
 
 
 class FlowLoop:
-    """Serves one flow from one consumer, until the consumer is stopped."""
+    """Serves one flow until it is stopped; `subscribe` gives it a consumer, and None when it is too late."""
 
-    def __init__(self, flow: Flow, consumer: Consumer, desk: Desk) -> None:
+    def __init__(self, flow: Flow, subscribe: Callable[[], Awaitable[Consumer | None]], desk: Desk) -> None:
         self._flow = flow
-        self._consumer = consumer
+        self._subscribe = subscribe
         self._desk = desk
+        self._slots = asyncio.Semaphore(flow.concurrency)
+        self._consumer: Consumer | None = None
         self._in_work: set[asyncio.Task[None]] = set()
+        self._stopping = False
         self._giving_up = False
 
     async def serve(self) -> None:
-        """Until the consumer gives nothing more and everything in work is settled. Raises `BrokerError`."""
-        slots = asyncio.Semaphore(self._flow.concurrency)
-        trouble: BrokerError | None = None
-        try:
-            async with asyncio.TaskGroup() as tasks:
+        """Until `stop`, and everything in work is settled. A consumer that breaks is replaced at once."""
+        async with AsyncExitStack() as closing, asyncio.TaskGroup() as tasks:
+            while not self._stopping and (consumer := await self._subscribe()):
+                closing.push_async_callback(consumer.close)
+                self._consumer = consumer
+                if self._stopping:
+                    break
                 try:
-                    while await slots.acquire() and (message := await self._consumer.receive()):
-                        task = tasks.create_task(self._one(message))
-                        self._in_work.add(task)
-                        task.add_done_callback(self._in_work.discard)
-                        task.add_done_callback(lambda _: slots.release())
+                    await self._receive(consumer, tasks)
                 except BrokerError as error:
-                    trouble = error  # raised when what is in work, and paid for, has come to its end
-        finally:
-            await self._consumer.close()
-        if trouble is not None:
-            raise trouble
+                    log.error("flow %s lost its consumer: %s", self._flow.name, error)
+                    await consumer.close()  # what it holds comes back, and the journal knows what it is
 
     async def stop(self) -> None:
-        """Take in nothing more; `serve` ends when what is in work is done."""
-        await self._consumer.stop()
+        """Take in nothing more; `serve` ends when what is in work is done. Raises `BrokerError`."""
+        self._stopping = True
+        if self._consumer is not None:
+            await self._consumer.stop()
 
     def give_up(self) -> None:
         """End now: persistent requests are left for others, all else gets an error for an answer."""
@@ -59,42 +59,57 @@ class FlowLoop:
         for task in self._in_work:
             task.cancel()
 
-    async def _one(self, message: Message) -> None:
+    async def _receive(self, consumer: Consumer, tasks: asyncio.TaskGroup) -> None:
+        """Until the consumer gives nothing more. Raises `BrokerError`."""
+        settler = Settler(self._flow, consumer, self._desk)
+        while message := await self._next(consumer):
+            task = tasks.create_task(self._one(message, settler))
+            task.add_done_callback(lambda _: self._slots.release())
+
+    async def _next(self, consumer: Consumer) -> Message | None:
+        """A free slot, then a message; without one the slot is free again."""
+        await self._slots.acquire()
+        message = None
+        try:
+            message = await consumer.receive()
+            return message
+        finally:
+            if message is None:
+                self._slots.release()
+
+    async def _one(self, message: Message, settler: Settler) -> None:
         """All that happens to one message; whatever goes wrong stays here."""
         with logs.about(flow=self._flow.name, request=message.properties.get("id") or message.id):
             if self._giving_up:
-                await abandon(message, self._flow, self._desk)
+                await settler.abandon(message)
                 return
+            task = asyncio.current_task()
+            assert task is not None
+            self._in_work.add(task)
             try:
                 with self._desk.metrics.in_work(self._flow.name):
-                    await self._work(message)
+                    await self._work(message, settler)
             except asyncio.CancelledError:
-                await abandon(message, self._flow, self._desk)
+                await settler.abandon(message)
             except Exception:
-                log.exception("this is a defect of the worker; the message will be delivered again")
+                log.exception("this is a defect of the worker; the message stays unacknowledged")
+            finally:
+                self._in_work.discard(task)
 
-    async def _work(self, message: Message) -> None:
+    async def _work(self, message: Message, settler: Settler) -> None:
+        flow, desk = self._flow, self._desk
         try:
-            request = decode(message, self._flow)
+            request = decode(message, flow)
         except RequestError as error:
-            await self._settle(message, error)
+            await settler.settle(message, error)
             return
-        async with self._desk.journal.entry(self._flow.name, request.id) as entry:
+        async with desk.journal.entry(flow.name, request.id, message.data) as entry:
             again: Message | None = message
             while again is not None:
-                result = await self._result(again, request, entry)
-                again = await self._settle(again, result, request)
-            if not (isinstance(result, Outcome) and is_served(result)):
-                entry.forget()  # a dead letter that is replayed is asked anew
-
-    async def _result(self, message: Message, request: Request, entry: Entry) -> Outcome | Exception:
-        try:
-            last = message.deliveries >= self._flow.deliveries
-            return await handle(request, self._flow, self._desk, entry, last=last)
-        except Exception as error:
-            return error
-
-    async def _settle(
-        self, message: Message, result: Outcome | Exception, request: Request | None = None
-    ) -> Message | None:
-        return await settle(message, result, request, self._flow, self._consumer, self._desk)
+                result: Outcome | Exception
+                try:
+                    last = again.deliveries >= flow.deliveries
+                    result = await handle(request, flow, desk, entry, last=last)
+                except Exception as error:
+                    result = error
+                again = await settler.settle(again, result, request, entry)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
 from trustgraph_prompt.broker import Broker, Producer
-from trustgraph_prompt.errors import BrokerError, MessageTooLarge
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, MessageTooLarge
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.answer import Answer, is_served, object_id
 from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.request import Request
 
 MAX_UNCONFIRMED = 500
@@ -27,8 +29,34 @@ class Producers:
         self._broker = broker
         self._producers: dict[str, asyncio.Future[Producer]] = {}
 
-    async def get(self, topic: str, *, batch: bool = False) -> Producer:
-        """The producer of a topic. Raises `BrokerError`; the next call tries again then."""
+    async def send(
+        self,
+        topic: str,
+        data: bytes,
+        *,
+        key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        batch: bool = False,
+    ) -> None:
+        """Publish on a topic; durable on return. Raises `BrokerError`.
+
+        `batch` counts when the producer of the topic is made. One that turns out to be closed is replaced.
+        """
+        try:
+            await (await self._get(topic, batch)).send(data, key=key, properties=properties)
+        except BrokerClosed:
+            self._producers.pop(topic, None)
+            await (await self._get(topic, batch)).send(data, key=key, properties=properties)
+
+    async def close(self) -> None:
+        """Flush and close all of them."""
+        for pending in self._producers.values():
+            if pending.done() and not pending.cancelled() and pending.exception() is None:
+                with suppress(BrokerError):
+                    await pending.result().close()
+        self._producers.clear()
+
+    async def _get(self, topic: str, batch: bool) -> Producer:
         if topic not in self._producers:
             self._producers[topic] = asyncio.ensure_future(self._broker.producer(topic, batch=batch))
         try:
@@ -37,41 +65,39 @@ class Producers:
             self._producers.pop(topic, None)
             raise
 
-    async def close(self) -> None:
-        """Flush and close all of them."""
-        for pending in self._producers.values():
-            if pending.done() and not pending.cancelled() and pending.exception() is None:
-                await pending.result().close()
-        self._producers.clear()
-
 
 class Outbox:
-    """Everything durable before the answer, the answer before the response; nothing goes out twice.
+    """Everything durable before the answer, the answer before the response.
 
     An object that the model has just finished is published at once. Should this run die, no answer names
     what it published, and whoever reads the objects drops them.
     """
 
-    def __init__(self, request: Request, flow: Flow, producers: Producers) -> None:
+    def __init__(self, request: Request, flow: Flow, producers: Producers, entry: Entry) -> None:
         self._request = request
         self._flow = flow
         self._producers = producers
         self._sending: dict[str, asyncio.Task[None]] = {}
-        self._streamed = False
+        self._entry = entry
         self._trouble: BrokerError | None = None
 
     async def piece(self, prompt: PromptDefinition, piece: Piece) -> None:
-        """Something that stands. Trouble with the broker waits for `finish`: the model is being paid."""
+        """Something that stands; a json value waits for `finish`, which sends it once.
+
+        So does trouble with the broker, since the model is being paid. Nothing is streamed after it, and the
+        last response has the whole answer.
+        """
+        objects = piece.objects if prompt.contract.format == "jsonl" else ()
         try:
-            for value in piece.objects:
+            for value in objects:
                 await self._publish(prompt, value)
-            if self._request.streaming:
-                lines = "".join(wire.encode(value).decode() + "\n" for value in piece.objects)
-                if text := piece.text + lines:
-                    await self._respond(wire.PromptResponse(text=text, end_of_stream=False))
-                    self._streamed = True
+            text = piece.text + "".join(wire.encode(value).decode() + "\n" for value in objects)
+            if self._request.streaming and text and self._trouble is None:
+                await self._send(wire.PromptResponse(text=text, end_of_stream=False))
+                self._entry.streamed = True
         except BrokerError as error:
             self._trouble = error
+            self._entry.streamed = False
 
     async def finish(self, prompt: PromptDefinition, outcome: Outcome) -> Answer:
         """Publish what is missing, then the answer, then respond. Raises `BrokerError`."""
@@ -83,28 +109,22 @@ class Outbox:
         await asyncio.gather(*self._sending.values())
         ids = tuple(dict.fromkeys(self._id(prompt, value) for value in objects))
         answer = Answer.of(self._request, self._flow.name, prompt.id, prompt.version, outcome, ids)
-        answers = await self._producers.get(self._flow.outputs.answers)
-        await answers.send(answer.encode(), key=self._request.id)
+        await self._producers.send(self._flow.outputs.answers, answer.encode(), key=self._request.id)
         await self.respond(outcome)
         return answer
 
     async def respond(self, outcome: Outcome) -> None:
         """The last response to the request; an error where the outcome is of no use to the requester."""
-        await self._respond(_response(outcome, streamed=self._streamed))
+        await self._send(_response(outcome, streamed=self._entry.streamed))
 
-    async def refuse(self, type: str, message: str) -> None:
-        """An error in place of an answer."""
-        await self._respond(wire.PromptResponse(error=wire.Error(type, message)))
-
-    async def _respond(self, response: wire.PromptResponse) -> None:
-        await respond(self._producers, self._flow, self._request.id, response)
+    async def _send(self, response: wire.PromptResponse) -> None:
+        await send_response(self._producers, self._flow, self._request.id, response)
 
     async def _publish(self, prompt: PromptDefinition, value: object) -> None:
         topic = self._flow.outputs.topic_of(value, prompt.contract.discriminator)
         id = self._id(prompt, value)
         if topic is None or id in self._sending:
             return
-        producer = await self._producers.get(topic, batch=True)
         if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
             await asyncio.gather(*self._sending.values())
         properties = {
@@ -116,7 +136,9 @@ class Outbox:
             "flow": self._flow.name,
             "workspace": self._flow.workspace,
         }
-        sending = asyncio.create_task(_send(producer, value, id, properties))
+        sending = asyncio.create_task(
+            self._producers.send(topic, wire.encode(value), key=id, properties=properties, batch=True)
+        )
         sending.add_done_callback(_seen)
         self._sending[id] = sending
 
@@ -124,20 +146,16 @@ class Outbox:
         return object_id(self._request.id, prompt.id, value)
 
 
-async def respond(producers: Producers, flow: Flow, id: str, response: wire.PromptResponse) -> None:
+async def send_response(producers: Producers, flow: Flow, id: str, response: wire.PromptResponse) -> None:
     """Put a response on the flow's response topic, where it has one, under the request's id."""
-    if flow.outputs.response is None:
+    topic, properties = flow.outputs.response, {"id": id}
+    if topic is None:
         return
-    producer = await producers.get(flow.outputs.response)
     try:
-        await producer.send(response.encode(), properties={"id": id})
+        await producers.send(topic, response.encode(), properties=properties)
     except MessageTooLarge as error:
         refusal = wire.PromptResponse(error=wire.Error("too-large", str(error)))
-        await producer.send(refusal.encode(), properties={"id": id})
-
-
-async def _send(producer: Producer, value: object, id: str, properties: Mapping[str, str]) -> None:
-    await producer.send(wire.encode(value), key=id, properties=properties)
+        await producers.send(topic, refusal.encode(), properties=properties)
 
 
 def _seen(sending: asyncio.Task[None]) -> None:

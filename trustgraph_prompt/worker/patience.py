@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 from trustgraph_prompt.errors import BrokerError
@@ -19,22 +20,21 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 
 
 async def insist(
-    what: str,
-    action: Callable[[], Awaitable[T]],
-    health: Health,
-    sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-) -> T:
-    """What `action` gives, tried again and again; `health` says what is waited for, and why."""
+    what: str, action: Callable[[], Awaitable[T]], health: Health, stopping: asyncio.Event
+) -> T | None:
+    """What `action` gives, tried until the broker lets it; `health` says why not yet. None once stopping."""
     health.waiting[what] = "starting"
     pause = SHORTEST_PAUSE
-    while True:
+    while not stopping.is_set():
         try:
             result = await action()
         except BrokerError as error:
             health.waiting[what] = str(error)
             log.error("%s: %s; again in %.1f s", what, error, pause)
-            await sleep(pause)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), pause)
             pause = min(LONGEST_PAUSE, pause * 2)
         else:
             health.waiting.pop(what, None)
             return result
+    return None

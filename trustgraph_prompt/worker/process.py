@@ -5,25 +5,30 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-
-from trustgraph_prompt.worker.worker import Worker
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-async def run_until_signalled(worker: Worker) -> None:
-    """Run; a first SIGTERM or SIGINT drains, a second one quits at once with exit code 1."""
+@contextmanager
+def signals() -> Iterator[asyncio.Event]:
+    """An event that a first SIGTERM or SIGINT sets; a second one quits at once, with exit code 1.
+
+    From the first line on: the first process of a container gets no signal that it does not handle.
+    """
+    stopping = asyncio.Event()
 
     def on_signal() -> None:
-        if worker.stopping:
+        if stopping.is_set():
             os._exit(1)
-        worker.stop()
+        stopping.set()
 
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
         loop.add_signal_handler(number, on_signal)
     try:
-        await worker.run()
+        yield stopping
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)

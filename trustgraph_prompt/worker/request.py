@@ -10,6 +10,9 @@ from trustgraph_prompt.broker import Message
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.worker.flow import Flow
 
+MAX_ID = 512
+"""Characters of an id: it stands in the journal, in the log and with every object."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -27,8 +30,9 @@ class Request:
 
 
 def request_id(message: Message) -> str | None:
-    """The id to answer under, also where the rest of the message is unreadable."""
-    return message.properties.get("id") or None
+    """The id to answer under, also where the rest of the message is unreadable; None where there is none."""
+    id = message.properties.get("id", "")
+    return id if 0 < len(id) <= MAX_ID else None
 
 
 def decode(message: Message, flow: Flow) -> Request:
@@ -39,7 +43,7 @@ def decode(message: Message, flow: Flow) -> Request:
 def _from_prompt_request(message: Message, flow: Flow) -> Request:
     id = request_id(message)
     if id is None:
-        raise RequestError("the message has no property `id`, so that nobody could match an answer")
+        raise RequestError(f"the message has no property `id` of 1 to {MAX_ID} characters to answer under")
     record = wire.PromptRequest.decode(message.data)
     if not record.id:
         raise RequestError("PromptRequest/id is missing, expected the id of a prompt")
@@ -56,6 +60,8 @@ def _from_chunk(message: Message, flow: Flow) -> Request:
     record = wire.Chunk.decode(message.data)
     if not record.chunk.strip():
         raise RequestError("Chunk/chunk is empty, expected text")
+    if len(record.metadata.id) > MAX_ID or len(record.document_id) > MAX_ID:
+        raise RequestError(f"Chunk/metadata/id and Chunk/document_id: expected at most {MAX_ID} characters")
     source = {
         "chunk": record.metadata.id or record.document_id,
         "document": record.document_id,

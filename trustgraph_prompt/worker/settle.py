@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Any
 
 import tenacity
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import (
-    BrokerClosed,
     BrokerError,
     BrokerUnavailable,
     MessageTooLarge,
@@ -25,13 +26,20 @@ from trustgraph_prompt.worker.answer import is_served
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.handle import is_transient
-from trustgraph_prompt.worker.outbox import respond
+from trustgraph_prompt.worker.journal import Entry
+from trustgraph_prompt.worker.outbox import send_response
 from trustgraph_prompt.worker.request import Request, request_id
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a request is tried again: doubled with each delivery, with jitter."""
+
+LONGEST_WISH = 600.0
+"""Seconds that a provider may ask for at most. In memory, where a slot waits, it is `LONGEST_PAUSE`."""
+
+MAX_BURIED = 1_000_000
+"""Bytes that are kept of a dead letter which is too large for the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +49,22 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """It may well work later; `after` is the least number of seconds the other side asked for."""
+    """It may well work later; `after` is the least number of seconds the other side asked for.
+
+    `why` is for the log: it has nothing of the contents of prompts and answers, which `error` may have.
+    """
 
     error: Error
+    why: str
     after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Dead:
-    """It will not work however often it is tried."""
+    """It will not work however often it is tried. `why` as in `Again`."""
 
     error: Error
+    why: str
 
 
 def verdict(result: Outcome | Exception) -> Done | Again | Dead:
@@ -60,93 +73,113 @@ def verdict(result: Outcome | Exception) -> Done | Again | Dead:
         case Outcome() if is_served(result):
             return Done()
         case Outcome(cause=ProviderError() as cause) if is_transient(result):
-            return Again(Error("llm-error", str(cause)), cause.retry_after or 0.0)
+            return Again(Error("llm-error", str(cause)), cause.category, cause.retry_after or 0.0)
+        case Outcome(cause=ProviderError() as cause):
+            return Dead(Error("llm-error", f"{cause.category}: {cause}"), cause.category)
         case Outcome():
-            return Dead(Error("llm-error", f"{result.reason}: {result.explain()}"))
+            places = ", ".join(dict.fromkeys(f"{i.reason} at {i.path or '/'}" for i in result.issues[:5]))
+            return Dead(Error("llm-error", f"{result.reason}: {result.explain()}"), places or result.reason)
         case RequestError():
-            return Dead(Error(result.type, str(result)))
+            return Dead(Error(result.type, str(result)), str(result))
         case RenderError():
-            return Dead(Error("template-error", str(result)))
+            return Dead(
+                Error("template-error", str(result)), "the template cannot be rendered with the terms"
+            )
         case MessageTooLarge():
-            return Dead(Error("too-large", str(result)))
+            return Dead(Error("too-large", str(result)), str(result))
         case BrokerError():
-            return Again(Error("broker-error", str(result)))
+            return Again(Error("broker-error", str(result)), str(result))
         case _:
             log.error("this is a defect of the worker", exc_info=result)
-            return Again(Error("internal-error", f"{type(result).__name__}: {result}"))
+            return Again(Error("internal-error", type(result).__name__), "a defect of the worker")
 
 
-async def settle(
-    message: Message,
-    result: Outcome | Exception,
-    request: Request | None,
-    flow: Flow,
-    consumer: Consumer,
-    desk: Desk,
-) -> Message | None:
-    """Acknowledge, put off or bury the message; an error that is final is answered, if it can be.
+class Settler:
+    """Settles the messages of one consumer."""
 
-    Returns the message where it is to be tried again in this process, after the pause: a non-persistent
-    topic would not bring it back.
-    """
-    decision = verdict(result)
-    if isinstance(decision, Done):
-        await _insist(desk, lambda: consumer.acknowledge(message))
+    def __init__(self, flow: Flow, consumer: Consumer, desk: Desk) -> None:
+        self._flow = flow
+        self._consumer = consumer
+        self._desk = desk
+
+    async def settle(
+        self,
+        message: Message,
+        result: Outcome | Exception,
+        request: Request | None = None,
+        entry: Entry | None = None,
+    ) -> Message | None:
+        """Acknowledge, put off or bury the message; an error that is final is answered, if it can be.
+
+        Returns the message where it is to be tried again in this process, after the pause: a non-persistent
+        topic would not bring it back. `request` and its `entry` in the journal, where it is a request.
+        """
+        decision = verdict(result)
+        if isinstance(decision, Done):
+            await self._patiently(self._consumer.acknowledge, message)
+            return None
+        if isinstance(decision, Again) and message.deliveries < self._flow.deliveries:
+            return await self._put_off(message, decision)
+        log.error("dead letter: %s: %s", decision.error.type, decision.why)
+        self._desk.metrics.buried(self._flow.name, decision.error.type)
+        if isinstance(result, Exception):  # an outcome has been answered already
+            await self._patiently(self._refuse, message, decision.error)
+        await self._patiently(self._bury, message, decision.error, request)
+        if entry is not None:
+            entry.forget()  # when it is replayed, it is asked anew
         return None
-    if isinstance(decision, Again) and message.deliveries < flow.deliveries:
-        pause = max(decision.after, _pause(message.deliveries))
-        log.warning("%s; again in %.1f s", decision.error.message, pause)
-        desk.metrics.put_off(flow.name)
-        if not flow.input.persistent:
-            await desk.sleep(pause)
-            return replace(message, deliveries=message.deliveries + 1)
-        await _insist(desk, lambda: consumer.retry(message, pause))
-        return None
-    log.error("dead letter: %s", decision.error.message)
-    desk.metrics.buried(flow.name, decision.error.type)
-    if isinstance(result, Exception):  # an outcome has been answered already
-        await _insist(desk, lambda: _refuse(message, decision.error, flow, desk))
-    properties = {"error": decision.error.type, "flow": flow.name}
-    if request is not None:
-        properties["prompt"] = request.prompt
-    await _insist(desk, lambda: consumer.bury(message, decision.error.message, properties))
-    return None
 
+    async def abandon(self, message: Message) -> None:
+        """The process ends before the message was served: others get it, or its sender hears of it."""
+        if self._flow.input.persistent:
+            return
+        try:
+            await self._refuse(message, Error("shutting-down", "the worker is shutting down; ask again"))
+        except BrokerError as error:
+            log.error("could not even answer: %s", error)
 
-async def abandon(message: Message, flow: Flow, desk: Desk) -> None:
-    """The process ends before the message was served: others get it, or its sender hears of it."""
-    if flow.input.persistent:
-        return
-    try:
-        await _refuse(message, Error("shutting-down", "the worker is shutting down; ask again"), flow, desk)
-    except BrokerError as error:
-        log.error("could not even answer: %s", error)
+    async def _put_off(self, message: Message, decision: Again) -> Message | None:
+        pause = max(min(decision.after, LONGEST_WISH), _pause(message.deliveries))
+        self._desk.metrics.put_off(self._flow.name)
+        log.warning("%s; again in %.1f s", decision.why, pause)
+        if self._flow.input.persistent:
+            await self._patiently(self._consumer.retry, message, pause)
+            return None
+        await self._desk.sleep(min(pause, LONGEST_PAUSE))
+        return replace(message, deliveries=message.deliveries + 1)
 
+    async def _refuse(self, message: Message, error: Error) -> None:
+        id = request_id(message)
+        if id is not None:
+            await send_response(self._desk.producers, self._flow, id, PromptResponse(error=error))
 
-async def _refuse(message: Message, error: Error, flow: Flow, desk: Desk) -> None:
-    id = request_id(message)
-    if id is not None:
-        await respond(desk.producers, flow, id, PromptResponse(error=error))
+    async def _bury(self, message: Message, error: Error, request: Request | None) -> None:
+        properties = {"error": error.type, "flow": self._flow.name}
+        if request is not None:
+            properties["prompt"] = request.prompt
+        try:
+            await self._consumer.bury(message, error.message, properties)
+        except MessageTooLarge:
+            properties |= {"bytes": str(len(message.data)), "sha256": sha256(message.data).hexdigest()}
+            head = replace(message, data=message.data[:MAX_BURIED])
+            await self._consumer.bury(head, error.message, properties)
 
+    async def _patiently(self, action: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """As often as it takes while the broker is away.
 
-async def _insist(desk: Desk, action: Callable[[], Awaitable[None]]) -> None:
-    """Until the broker is there again. What cannot be settled at all stays unacknowledged, and comes back."""
-    attempts = tenacity.AsyncRetrying(
-        retry=tenacity.retry_if_exception_type(BrokerUnavailable),
-        wait=tenacity.wait_random_exponential(multiplier=1, max=30),
-        sleep=desk.sleep,
-        before_sleep=lambda state: log.warning("the broker is away: %s", _error(state)),
-    )
-
-    async def act() -> None:  # tenacity awaits coroutine functions only
-        await action()
-
-    try:
-        await attempts(act)
-    except BrokerClosed:
-        log.warning("closed before the message was settled; it will be delivered again")
-    except BrokerError as error:
-        log.error("the message could not be settled and will be delivered again: %s", error)
+        What cannot be settled at all stays unacknowledged: the broker gives it out again when the consumer
+        ends.
+        """
+        attempts = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(BrokerUnavailable),
+            wait=tenacity.wait_random_exponential(multiplier=1, max=30),
+            sleep=self._desk.sleep,
+            before_sleep=lambda state: log.warning("the broker is away: %s", _error(state)),
+        )
+        try:
+            await attempts(action, *args)
+        except BrokerError as error:
+            log.error("the message stays unacknowledged: %s", error)
 
 
 def _error(state: tenacity.RetryCallState) -> BaseException | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from functools import partial
 
-from trustgraph_prompt.broker import Broker
+from trustgraph_prompt.broker import Broker, Consumer
+from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker import config
 from trustgraph_prompt.worker.config import ConfigTopic, Prompts
@@ -23,10 +23,14 @@ from trustgraph_prompt.worker.patience import insist
 log = logging.getLogger(__name__)
 
 
+SECONDS_TO_GIVE_UP = 5.0
+"""What is left at the end of a drain may take so long to be answered with an error."""
+
+
 class Worker:
     """Serves flows from a broker with providers. Run it once; neither broker nor providers are closed here.
 
-    `drain_timeout` is how many seconds work under way may take after `stop()`.
+    `drain_timeout` is how many seconds work under way may take after `stop()`, which sets `stopping`.
     """
 
     def __init__(
@@ -40,6 +44,7 @@ class Worker:
         drain_timeout: float = 30.0,
         health: Health | None = None,
         metrics: Metrics | None = None,
+        stopping: asyncio.Event | None = None,
     ) -> None:
         self.prompts = prompts
         self.health = health or Health()
@@ -54,93 +59,79 @@ class Worker:
             if config_topic
             else None
         )
+        self._stopping = stopping or asyncio.Event()
         self._configured = asyncio.Event()
-        self._loops: set[FlowLoop] = set()
-        self._stopping = asyncio.Event()
         self.health.notes = self._notes
         for workspace, snapshot in prompts.items():
             self.metrics.configured(workspace, snapshot)
 
-    @property
-    def stopping(self) -> bool:
-        """Whether `stop()` was called."""
-        return self._stopping.is_set()
-
     def stop(self) -> None:
         """Not ready any more; `run` ends when what is under way is done."""
-        self.health.waiting["worker"] = "stopping"
         self._stopping.set()
-        self._configured.set()  # whoever waits for it must not do so for ever
 
     async def run(self) -> None:
         """Until `stop()` is called and what was under way is done."""
         log.info("starting", extra={"flows": [flow.name for flow in self._flows]})
+        loops = [FlowLoop(flow, partial(self._subscribe, flow), self._desk) for flow in self._flows]
+        self.health.waiting |= {f"flow {flow.name}": "waiting for its prompts" for flow in self._flows}
         try:
             async with asyncio.TaskGroup() as tasks:
-                if self._config is None:
-                    self._configured.set()
-                else:
-                    tasks.create_task(self._insist("config", partial(self._follow, self._config)))
-                serving = [
-                    tasks.create_task(self._insist(f"flow {flow.name}", partial(self._serve, flow)))
-                    for flow in self._flows
-                ]
-                if not self.stopping:
-                    self.health.waiting.pop("worker")
+                following = tasks.create_task(self._follow())
+                serving = [tasks.create_task(loop.serve()) for loop in loops]
+                self.health.waiting.pop("worker")
                 await self._stopping.wait()
-                await self._drain(serving)
-                if self._config is not None:
-                    await self._config.close()
+                self.health.waiting["worker"] = "stopping"
+                await self._drain(loops, serving)
+                await self._end(following)
         finally:
             await self._producers.close()
             log.info("stopped")
 
-    async def _follow(self, config: ConfigTopic) -> None:
+    async def _follow(self) -> None:
         """The config topic, read through and then followed. Flows wait until it has been read."""
-        if self.stopping:
-            return
-        await config.load()
-        self.health.waiting.pop("config", None)
+        config = self._config
+        while config is not None and not self._stopping.is_set():
+            await insist("config", config.load, self.health, self._stopping)
+            self._configured.set()
+            if self._stopping.is_set():
+                break
+            try:
+                return await config.follow()
+            except BrokerError as error:
+                log.error("lost the config topic: %s", error)
         self._configured.set()
-        if not self.stopping:
-            await config.follow()
 
-    async def _serve(self, flow: Flow) -> None:
-        """One flow, from subscribing to the end of its consumer."""
+    async def _subscribe(self, flow: Flow) -> Consumer | None:
         await self._configured.wait()
-        if self.stopping:
-            return
-        consumer = await self._broker.consumer(
-            flow.input.topic, flow.input.subscription, buffer=flow.input.buffer
-        )
-        if self.stopping:
-            await consumer.close()
-            return
-        loop = FlowLoop(flow, consumer, self._desk)
-        self._loops.add(loop)
-        self.health.waiting.pop(f"flow {flow.name}", None)
-        try:
-            await loop.serve()
-        finally:
-            self._loops.discard(loop)
+        input = flow.input
+        subscribe = partial(self._broker.consumer, input.topic, input.subscription, buffer=input.buffer)
+        return await insist(f"flow {flow.name}", subscribe, self.health, self._stopping)
 
-    async def _insist(self, what: str, action: Callable[[], Awaitable[None]]) -> None:
-        await insist(what, action, self.health, self._pause)
-
-    async def _pause(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-
-    async def _drain(self, serving: Iterable[asyncio.Task[None]]) -> None:
+    async def _drain(self, loops: list[FlowLoop], serving: list[asyncio.Task[None]]) -> None:
         """Let what is under way end by itself; after `drain_timeout` end it."""
         log.info("draining")
-        for loop in list(self._loops):
-            await loop.stop()
+        self._configured.set()  # whoever waits for it must not do so for ever
+        for error in await asyncio.gather(*(loop.stop() for loop in loops), return_exceptions=True):
+            if error is not None:
+                log.error("a consumer could not be stopped: %s", error)
         _, late = await asyncio.wait(serving, timeout=self._drain_timeout)
-        if late:
-            log.warning("the drain took more than %.0f s; what is not done is given up", self._drain_timeout)
-            for loop in list(self._loops):
-                loop.give_up()
+        if not late:
+            return
+        log.warning("the drain took more than %.0f s; what is not done is given up", self._drain_timeout)
+        for loop in loops:
+            loop.give_up()
+        _, stuck = await asyncio.wait(late, timeout=SECONDS_TO_GIVE_UP)
+        for task in stuck:
+            log.error("there was no time to answer all that was given up")
+            task.cancel()
+
+    async def _end(self, following: asyncio.Task[None]) -> None:
+        """Stop following the config topic; while it is still being read, there is nothing to end gently."""
+        if self._config is not None:
+            await self._config.close()
+        _, stuck = await asyncio.wait([following], timeout=SECONDS_TO_GIVE_UP)
+        for task in stuck:
+            task.cancel()
 
     def _notes(self) -> dict[str, str]:
         refused = self._config.refused if self._config is not None else {}
