@@ -39,7 +39,7 @@ class _PlainLoader(yaml.SafeLoader):
                 problem=f"{node.tag.removeprefix(YAML)} is not among the types of JSON",
                 problem_mark=node.start_mark,
             )
-        value = super().construct_object(node, deep)  # type: ignore[no-untyped-call]
+        value = super().construct_object(node, deep)
         if isinstance(value, float) and not math.isfinite(value):
             raise yaml.constructor.ConstructorError(
                 problem=f"{value} is no number of JSON", problem_mark=node.start_mark

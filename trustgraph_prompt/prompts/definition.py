@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
-import orjson
-
 from trustgraph_prompt.authored import check
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.errors import ContractError, PromptError, TemplateError
+from trustgraph_prompt.errors import ContractError, PromptError, RenderError, TemplateError
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
+from trustgraph_prompt.prompts.limits import check_terms
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
@@ -89,6 +89,10 @@ class PromptDefinition:
         if "stop_sequences" in model:
             model["stop_sequences"] = tuple(model["stop_sequences"])
         own_system = entry.get("system")
+        try:
+            check_terms(entry.get("terms", {}))
+        except RenderError as error:
+            raise PromptError(str(error), where=where, path="/terms") from error
         return cls(
             id=id,
             template=_template(entry["prompt"], dialect, where, "/prompt"),
@@ -120,7 +124,7 @@ class PromptDefinition:
             "attempts": self.attempts,
             "terms": self.terms,
         }
-        return hashlib.sha256(orjson.dumps(decides, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
 def system_template(value: object) -> Template:

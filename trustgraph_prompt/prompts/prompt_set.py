@@ -104,8 +104,11 @@ def _read(key: str, text: bytes, before: _Entry | None) -> _Entry:
         return before
     try:
         return _Entry(text, _build(key, text))
-    except ConfigError as error:
-        return _Entry(text, before.built if before else None, error)
+    except ConfigError as wrong:
+        error = wrong
+    except Exception as defect:  # an entry costs itself alone, also where the fault is ours
+        error = PromptError(f"the entry cannot be used: {type(defect).__name__}: {defect}", where=key)
+    return _Entry(text, before.built if before else None, error)
 
 
 def _build(key: str, text: bytes) -> Template | PromptDefinition:

@@ -1,0 +1,227 @@
+"""What the worker does when the broker fails it, when it is stopped at odd moments, when it is replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import cast
+
+import pytest
+
+from tests.support.flaky import FlakyBroker
+from tests.support.house import ENTRIES, House, Working
+from trustgraph_prompt.broker import Broker, topics
+from trustgraph_prompt.errors import ProviderUnavailable
+from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.worker import Prompts, Worker
+
+CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
+
+
+@pytest.fixture
+def broker_kind() -> str:
+    """The broker's own behaviour is the matter of other tests; here it is told to fail."""
+    return "memory"
+
+
+@pytest.fixture
+def flaky(house: House) -> FlakyBroker:
+    flaky = FlakyBroker(house.broker)
+    house.broker = cast(Broker, flaky)
+    return flaky
+
+
+class Counted:
+    """A model that counts how often it is asked."""
+
+    def __init__(self, text: str = CHALK) -> None:
+        self.calls = 0
+        self.text = text
+
+    def __call__(self, call: Call) -> str:
+        self.calls += 1
+        return self.text
+
+
+@pytest.mark.parametrize("output", ["objects", "answers", "responses"])
+async def test_an_answer_that_could_not_be_sent_out_is_sent_again_and_paid_once(
+    house: House, flaky: FlakyBroker, output: str
+) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    objects, answers = await house.hear(house.topic("objects")), await house.hear(house.topic("answers"))
+    model = Counted()
+    await house.work(flow, model)
+    flaky.failures[house.topic(output)] = 2
+
+    id = await house.send(flow, "define", text="x")
+
+    [response] = await responses.under(id)
+    assert json.loads(response["object"]) == [json.loads(CHALK)]
+    assert model.calls == 1
+    assert len({message.properties["id"] for message in await objects.until(1)}) == 1
+    assert len({message.key for message in await answers.until(1)}) == 1
+
+
+async def test_a_producer_that_was_closed_is_replaced(house: House, flaky: FlakyBroker) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    model = Counted()
+    await house.work(flow, model)
+    for n in range(3):
+        flaky.closed |= {house.topic("objects"), house.topic("answers"), house.topic("responses")}
+        [response] = await responses.under(await house.send(flow, "define", text=str(n)))
+        assert response["error"] is None
+    assert model.calls == 3
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+async def test_a_stream_whose_end_was_lost_is_not_repeated(
+    house: House, flaky: FlakyBroker, persistent: bool
+) -> None:
+    flow = house.flow(persistent=persistent)
+    responses = await house.hear(house.topic("responses"))
+    await house.work(flow, lambda call: ScriptedAnswer("abcd", chunk=2))
+    flaky.failures[house.topic("answers")] = 1
+
+    pieces = await responses.under(await house.send(flow, "say", streaming=True, text="x"))
+
+    assert "".join(piece["text"] for piece in pieces) == "abcd"
+
+
+async def test_a_volatile_request_is_tried_again_in_memory(house: House) -> None:
+    flow = house.flow(persistent=False)
+    responses = await house.hear(house.topic("responses"))
+    asked = 0
+
+    def script(call: Call) -> str:
+        nonlocal asked
+        asked += 1
+        if asked <= 3:  # more than one delivery tries by itself
+            raise ProviderUnavailable("not yet")
+        return "here"
+
+    await house.work(flow, script)
+
+    [response] = await responses.under(await house.send(flow, "say", text="x"))
+
+    assert response["text"] == "here"
+
+
+async def test_a_dead_letter_that_is_replayed_is_asked_anew(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    model = Counted("no json")
+    await house.work(flow, model)
+    id = await house.send(flow, "pick", text="x")
+    [refused] = await responses.under(id)
+    assert refused["error"]["type"] == "llm-error"
+    dead = topics.dead_letter_topic(flow.input.topic, flow.input.subscription)
+    letters = await house.broker.consumer(dead, topics.DEAD_LETTER_SUBSCRIPTION)
+    letter = await letters.receive()
+    assert letter is not None
+
+    model.text = '{"choice": 1}'
+    await house.put(flow.input.topic, letter.data, letter.properties)
+
+    messages = await responses.until(2)
+    assert json.loads(json.loads(messages[1].data)["object"]) == {"choice": 1}
+
+
+async def test_one_id_for_two_questions_gets_two_answers(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    await house.work(flow, lambda call: call.messages[-1].content)
+
+    for text in ("one", "two"):
+        await house.send(flow, "say", id="1", text=text)
+
+    texts = {json.loads(message.data)["text"] for message in await responses.until(2)}
+    assert texts == {"Say one", "Say two"}
+
+
+async def test_an_id_without_end_is_buried_unpaid(house: House) -> None:
+    flow = house.flow()
+    dead = await house.hear(topics.dead_letter_topic(flow.input.topic, flow.input.subscription))
+    model = Counted()
+    await house.work(flow, model)
+
+    await house.send(flow, "say", id="x" * 100_000, text="x")
+
+    [letter] = await dead.until(1)
+    assert "512 characters" in letter.properties["reason"]
+    assert model.calls == 0
+
+
+async def test_the_log_says_what_was_wrong_and_nothing_of_the_content(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    await house.work(flow, lambda call: '{"choose": "Jane Doe has it"}')
+
+    with caplog.at_level("INFO"):
+        await responses.under(await house.send(flow, "pick", text="about Jane Doe"))
+        dead = await house.hear(topics.dead_letter_topic(flow.input.topic, flow.input.subscription))
+        await dead.until(1)
+
+    assert "schema_missing_field" in caplog.text
+    assert "Jane" not in caplog.text
+
+
+def worker(house: House, broker: object, **settings: object) -> Worker:
+    provider = ScriptedProvider(lambda call: "hi")
+    prompts = Prompts(ENTRIES)
+    return Worker(broker, [house.flow()], prompts, lambda _: provider, **settings)  # type: ignore[arg-type]
+
+
+class Silent:
+    """A broker that never answers."""
+
+    def __getattr__(self, name: str) -> object:
+        async def wait(*args: object, **options: object) -> None:
+            await asyncio.Event().wait()
+
+        return wait
+
+
+class Away:
+    """A broker that cannot be reached."""
+
+    def __getattr__(self, name: str) -> object:
+        async def fail(*args: object, **options: object) -> None:
+            from trustgraph_prompt.errors import BrokerUnavailable
+
+            raise BrokerUnavailable("nobody there")
+
+        return fail
+
+
+async def test_a_worker_whose_broker_is_away_says_so_and_can_be_stopped(house: House) -> None:
+    waiting = worker(house, Away())
+    working = Working(waiting, asyncio.create_task(waiting.run()))
+    async with asyncio.timeout(30):
+        while "nobody there" not in waiting.health.waiting.get("config", ""):
+            await asyncio.sleep(0.01)
+        assert not waiting.health.ready
+        await working.stop()
+
+
+async def test_a_worker_that_waits_for_its_broker_for_ever_can_be_stopped(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.worker.SECONDS_TO_GIVE_UP", 0.1)
+    for settings in ({}, {"config_topic": None}):
+        waiting = worker(house, Silent(), drain_timeout=0.1, **settings)
+        working = Working(waiting, asyncio.create_task(waiting.run()))
+        await asyncio.sleep(0.05)
+        async with asyncio.timeout(30):
+            await working.stop()
+
+
+async def test_a_worker_that_is_stopped_before_it_starts_ends(house: House) -> None:
+    stopped = worker(house, house.broker)
+    stopped.stop()
+    async with asyncio.timeout(30):
+        await stopped.run()
+    assert not stopped.health.ready

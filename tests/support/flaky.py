@@ -1,0 +1,51 @@
+"""A broker that works, but for producers a test has told to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trustgraph_prompt.broker import Broker, Producer
+from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
+
+
+class FlakyBroker:
+    """`failures` says for a topic how many sends fail as if the broker were away; `closed` breaks once."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.failures: dict[str, int] = {}
+        self.closed: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)
+
+    async def producer(self, topic: str, *, batch: bool = False) -> Producer:
+        return _FlakyProducer(self, await self._broker.producer(topic, batch=batch))
+
+
+class _FlakyProducer:
+    def __init__(self, broker: FlakyBroker, producer: Producer) -> None:
+        self._broker = broker
+        self._producer = producer
+        self.topic = producer.topic
+
+    async def send(
+        self,
+        data: bytes,
+        *,
+        key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        deliver_after: float | None = None,
+    ) -> str:
+        if self.topic in self._broker.closed:
+            self._broker.closed.discard(self.topic)
+            await self._producer.close()
+            raise BrokerClosed(self.topic)
+        if self._broker.failures.get(self.topic, 0) > 0:
+            self._broker.failures[self.topic] -= 1
+            raise BrokerUnavailable(self.topic)
+        return await self._producer.send(data, key=key, properties=properties, deliver_after=deliver_after)
+
+    async def close(self) -> None:
+        await self._producer.close()
