@@ -157,7 +157,7 @@ async def test_a_push_swaps_in_as_one(house: House) -> None:
                     snapshot.question(f"p{n}", {})[1].prompt for n in range(20) if f"p{n}" in snapshot.prompts
                 ]
                 seen.add(frozenset(texts) | {str(len(texts))})
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
 
     watching = asyncio.create_task(watch())
     for version in ("one", "two"):
@@ -219,3 +219,87 @@ async def test_what_was_pushed_can_be_listed(house: House) -> None:
         "default/system": ENTRIES["system"].encode(),
         "default/template.say": entry("Say B").encode(),
     }
+
+
+async def publish(house: House, key: str, text: str, push: str, *, more: bool) -> None:
+    properties = {"push": push, "more": "true"} if more else {"push": push}
+    await house.put(house.topic("config"), entry(text).encode(), properties, key=f"default/template.{key}")
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> float:
+    """How long an entry waits for the next of its push in these tests."""
+    monkeypatch.setattr(config, "SECONDS_FOR_A_PUSH", 1.0)
+    return 1.0
+
+
+async def test_what_a_dead_pusher_left_counts_after_a_while(house: House, patience: float) -> None:
+    working = await house.work(house.flow(), echo, config=True)
+
+    await publish(house, "a", "one", "died", more=True)
+
+    await serves(working, "a", "one")
+
+
+async def test_a_later_push_is_not_overtaken_by_an_earlier_one(house: House, patience: float) -> None:
+    working = await house.work(house.flow(), echo, config=True)
+
+    await publish(house, "a", "old", "slow", more=True)
+    await publish(house, "b", "old", "slow", more=True)
+    await publish(house, "a", "new", "quick", more=False)
+    await serves(working, "a", "new")
+    await serves(working, "b", "old")
+
+    assert working.worker.prompts["default"].question("a", {})[1].prompt == "new"
+
+
+async def test_a_push_that_goes_on_slowly_still_swaps_in_as_one(house: House, patience: float) -> None:
+    working = await house.work(house.flow(), echo, config=True)
+
+    for key in ("a", "b", "c"):
+        await publish(house, key, "x", "slow", more=True)
+        await asyncio.sleep(patience * 0.6)
+        assert not working.worker.prompts["default"].prompts
+    await publish(house, "d", "x", "slow", more=False)
+
+    await serves(working, "d", "x")
+    assert set(working.worker.prompts["default"].prompts) == {"a", "b", "c", "d"}
+
+
+async def test_a_worker_that_starts_in_the_middle_of_a_push_waits_for_its_end(house: House) -> None:
+    await push(house, **{"template.z": entry("z")})
+    await publish(house, "a", "x", "under way", more=True)
+    working = await house.work(house.flow(), echo, config=True)
+
+    assert set(working.worker.prompts["default"].prompts) == {"z"}
+    await publish(house, "b", "x", "under way", more=False)
+
+    await serves(working, "b", "x")
+    assert set(working.worker.prompts["default"].prompts) == {"a", "b", "z"}
+
+
+async def test_a_workspace_that_no_flow_serves_costs_nothing(house: House) -> None:
+    working = await house.work(house.flow(), echo, config=True)
+
+    for n in range(5):
+        await house.put(house.topic("config"), entry("x").encode(), key=f"foreign{n}/template.a")
+    await push(house, **{"template.say": entry("Say A")})
+    await serves(working, "say", "Say A")
+
+    assert set(working.worker.prompts) == {"default"}
+    assert "foreign" not in working.worker.metrics.text().decode()
+    assert not working.worker.health.notes()
+
+
+async def test_a_refused_key_is_noted_until_it_is_deleted(house: House) -> None:
+    working = await house.work(house.flow(), echo, config=True)
+    await house.put(house.topic("config"), b"{}", key="default/other")
+    await push(house, **{"template.say": entry("Say A")})
+    await serves(working, "say", "Say A")
+
+    assert list(working.worker.health.notes()) == ["config entry default/other"]
+    await house.put(house.topic("config"), b"", key="default/other")
+    await push(house, **{"template.say": entry("Say B")})
+    await serves(working, "say", "Say B")
+
+    assert not working.worker.health.notes()

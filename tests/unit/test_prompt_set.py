@@ -62,6 +62,7 @@ def test_terms_that_do_not_do_are_a_render_error() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ('{"prompt": "x", "dialect": "jinja", "terms": {"a": ' + "[" * 300 + "]" * 300 + "}}", "/terms"),
         ("{", "the entry is no JSON"),
         ("[" * 100_000, "the entry is no JSON"),
         (b"\xff", "the entry is no JSON"),
