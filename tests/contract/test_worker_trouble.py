@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from tests.support.flaky import FlakyBroker
 from tests.support.house import ENTRIES, House, Working
-from trustgraph_prompt.broker import Broker, topics
-from trustgraph_prompt.errors import ProviderUnavailable
+from trustgraph_prompt.broker import Broker, Consumer, Message, topics
+from trustgraph_prompt.errors import BrokerUnavailable, ProviderUnavailable
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.worker import Prompts, Worker
+from trustgraph_prompt.worker.desk import Desk
+from trustgraph_prompt.worker.loop import FlowLoop
+from trustgraph_prompt.worker.metrics import Metrics
+from trustgraph_prompt.worker.outbox import Producers
 
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
 
@@ -190,8 +194,6 @@ class Away:
 
     def __getattr__(self, name: str) -> object:
         async def fail(*args: object, **options: object) -> None:
-            from trustgraph_prompt.errors import BrokerUnavailable
-
             raise BrokerUnavailable("nobody there")
 
         return fail
@@ -225,3 +227,45 @@ async def test_a_worker_that_is_stopped_before_it_starts_ends(house: House) -> N
     async with asyncio.timeout(30):
         await stopped.run()
     assert not stopped.health.ready
+
+
+class Breaking:
+    """A consumer that breaks after so many messages."""
+
+    def __init__(self, consumer: Consumer, messages: int) -> None:
+        self._consumer = consumer
+        self._left = messages
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+    async def receive(self) -> Message | None:
+        if self._left == 0:
+            raise BrokerUnavailable("gone")
+        self._left -= 1
+        return await self._consumer.receive()
+
+
+async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_once(house: House) -> None:
+    flow = house.flow(concurrency=2)
+    responses = await house.hear(house.topic("responses"))
+    model = Counted()
+    desk = Desk(Prompts(ENTRIES), lambda _: ScriptedProvider(model), Producers(house.broker), Metrics())
+    breaking = 3
+
+    async def subscribe() -> Consumer | None:
+        nonlocal breaking
+        breaking -= 1
+        consumer = await house.broker.consumer(flow.input.topic, flow.input.subscription)
+        return cast(Consumer, Breaking(consumer, 1)) if breaking >= 0 else consumer
+
+    loop = FlowLoop(flow, subscribe, desk)
+    serving = asyncio.create_task(loop.serve())
+    ids = {await house.send(flow, "define", text=str(n)) for n in range(5)}
+
+    async with asyncio.timeout(60):
+        while {message.properties["id"] for message in responses.messages} != ids:
+            await asyncio.sleep(0.01)
+    await loop.stop()
+    await serving
+    assert model.calls == len(ids)

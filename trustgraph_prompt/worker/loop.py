@@ -20,6 +20,10 @@ from trustgraph_prompt.worker.settle import Settler
 log = logging.getLogger(__name__)
 
 
+SECONDS_BEFORE_ANOTHER = 0.5
+"""Between the loss of a consumer and the next, so that a broker which takes each away is not besieged."""
+
+
 class FlowLoop:
     """Serves one flow until it is stopped; `subscribe` gives it a consumer, and None when it is too late."""
 
@@ -37,7 +41,7 @@ class FlowLoop:
         """Until `stop`, and everything in work is settled. A consumer that breaks is replaced at once."""
         async with AsyncExitStack() as closing, asyncio.TaskGroup() as tasks:
             while not self._stopping and (consumer := await self._subscribe()):
-                closing.push_async_callback(consumer.close)
+                closing.push_async_callback(_close, consumer)
                 self._consumer = consumer
                 if self._stopping:
                     break
@@ -45,7 +49,8 @@ class FlowLoop:
                     await self._receive(consumer, tasks)
                 except BrokerError as error:
                     log.error("flow %s lost its consumer: %s", self._flow.name, error)
-                    await consumer.close()  # what it holds comes back, and the journal knows what it is
+                    await _close(consumer)  # what it holds comes back, and the journal knows what it is
+                    await self._desk.sleep(SECONDS_BEFORE_ANOTHER)
 
     async def stop(self) -> None:
         """Take in nothing more; `serve` ends when what is in work is done. Raises `BrokerError`."""
@@ -113,3 +118,10 @@ class FlowLoop:
                 except Exception as error:
                     result = error
                 again = await settler.settle(again, result, request, entry)
+
+
+async def _close(consumer: Consumer) -> None:
+    try:
+        await consumer.close()
+    except BrokerError as error:
+        log.warning("a consumer could not be closed: %s", error)
