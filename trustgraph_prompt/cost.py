@@ -21,6 +21,11 @@ class Usage:
             _sum(self.total_tokens, other.total_tokens),
         )
 
+    @property
+    def tokens(self) -> int:
+        """How many were reported: the total, or its parts where they are more."""
+        return max(self.total_tokens or 0, (self.prompt_tokens or 0) + (self.completion_tokens or 0))
+
     @classmethod
     def sum(cls, usages: Iterable[Usage]) -> Usage:
         """All of them together; what none of them reported stays None."""
@@ -38,10 +43,11 @@ class Price:
     completion: float
 
     def of(self, usage: Usage) -> float:
-        """What `usage` costs; tokens that were not reported cost nothing here."""
-        return (
-            (usage.prompt_tokens or 0) * self.prompt + (usage.completion_tokens or 0) * self.completion
-        ) / 1_000_000
+        """What `usage` costs; of a total, what is in neither of its parts costs the dearer price."""
+        prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
+        unsplit = usage.tokens - prompt - completion
+        dearer = max(self.prompt, self.completion)
+        return (prompt * self.prompt + completion * self.completion + unsplit * dearer) / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

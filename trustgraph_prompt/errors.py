@@ -103,7 +103,7 @@ class ConfigError(TrustgraphPromptError):
         place = " ".join(part for part in (self.where, self.path) if part)
         text = f"{place}: {self.message}" if place else self.message
         if self.expected is not None:
-            text += f" (found {_short(self.found)}, expected {self.expected})"
+            text += f" (found {excerpt(repr(self.found), 80)}, expected {self.expected})"
         return text
 
 
@@ -259,6 +259,8 @@ class CallTimeout(BrokerError):
     """No response came in time."""
 
 
-def _short(value: object, limit: int = 80) -> str:
-    text = repr(value)
+def excerpt(text: str | bytes, limit: int = 200) -> str:
+    """The beginning of a text that others wrote, at most `limit` characters of it, for a message of ours."""
+    if isinstance(text, bytes):
+        text = text[: 4 * limit + 4].decode(errors="replace")
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -472,7 +472,7 @@ class TestBudgets:
 
     async def test_tokens_end_a_continuation(self, asked: Asked) -> None:
         parts = [cut(lines(range(n, n + 10)), usage=Usage(50, 50, 100)) for n in range(0, 100, 10)]
-        outcome = await asked(Script(*parts), budget=Budget(tokens=250))
+        outcome = await asked(Script(*parts), budget=Budget(tokens=350))
 
         assert outcome.value == numbers(range(30))
         assert outcome.truncated is True

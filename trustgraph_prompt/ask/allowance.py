@@ -9,12 +9,18 @@ from contextlib import aclosing
 from trustgraph_prompt.cost import Budget, Price, Usage
 from trustgraph_prompt.errors import ProviderUnavailable
 from trustgraph_prompt.llm import Call, Delta, Message
-from trustgraph_prompt.llm.tokens import estimate, estimate_usage
-from trustgraph_prompt.reader import CallReport
+from trustgraph_prompt.llm.tokens import estimate_messages, estimate_usage
+
+
+class BudgetSpent(Exception):
+    """Nothing is left for another call; the message says of what."""
 
 
 class Allowance:
-    """Counts what calls cost against a budget. Tokens that a provider does not report are estimated."""
+    """Counts what calls cost against a budget. Tokens that a provider does not report are estimated.
+
+    Without a price no money is spent.
+    """
 
     def __init__(
         self,
@@ -26,20 +32,40 @@ class Allowance:
     ) -> None:
         self._budget = budget
         self._clock = clock
-        self._price = price
+        self._price = price or Price(0, 0)
         self._began = clock() if published is None else published
         self._tokens = 0
         self._money = 0.0
 
-    def spent(self) -> str | None:
-        """What of the budget has been used up, in words; None while another call may be paid for."""
+    def answer_tokens(self, conversation: Sequence[Message]) -> int | None:
+        """How many tokens the answer to a conversation may have at most; None where nothing limits it.
+
+        Raises `BudgetSpent` where the seconds are over, or the conversation alone takes all that is left.
+        """
+        question = Usage(estimate_messages(conversation), 0)
+        if spent := self.spent():
+            raise BudgetSpent(spent)
+        if spent := self.spent(question):
+            raise BudgetSpent(f"{spent} with a question of about {question.tokens} tokens")
+        limits = []
+        if self._budget.tokens is not None:
+            limits.append(self._budget.tokens - self._tokens - question.tokens)
+        if self._budget.money is not None and self._price.completion > 0:
+            left = self._budget.money - self._money - self._price.of(question)
+            limits.append(max(1, int(left * 1_000_000 / self._price.completion)))
+        return min(limits, default=None)
+
+    def spent(self, more: Usage = Usage()) -> str | None:
+        """What of the budget is used up, in words, once `more` is spent; None where something is left."""
         budget, left = self._budget, self.seconds_left()
         if left is not None and left <= 0:
             return f"the {budget.seconds:g} seconds of the budget ended {-left:.1f} seconds ago"
-        if budget.tokens is not None and self._tokens >= budget.tokens:
-            return f"{self._tokens} of {budget.tokens} tokens are spent"
-        if budget.money is not None and self._price is not None and self._money >= budget.money:
-            return f"{self._money:.4g} of {budget.money:.4g} are spent"
+        tokens = self._tokens + more.tokens
+        if budget.tokens is not None and tokens >= budget.tokens:
+            return f"{tokens} of {budget.tokens} tokens are spent"
+        money = self._money + self._price.of(more)
+        if budget.money is not None and money >= budget.money:
+            return f"{money:.4g} of {budget.money:.4g} are spent"
         return None
 
     def seconds_left(self) -> float | None:
@@ -48,22 +74,16 @@ class Allowance:
             return None
         return self._began + self._budget.seconds - self._clock()
 
-    def room(self, conversation: Sequence[Message], max_tokens: int | None) -> int | None:
-        """How long the next answer may be: the prompt's own limit, or less where the budget has less."""
-        if self._budget.tokens is None:
-            return max_tokens
-        question = sum(estimate(message.content) for message in conversation)
-        left = max(1, self._budget.tokens - self._tokens - question)
-        return left if max_tokens is None else min(left, max_tokens)
-
-    def pay(self, call: Call, report: CallReport) -> None:
-        """Count a call that was made. One that failed before any text costs what the provider says."""
-        usage = report.usage
-        if usage == Usage() and (report.text or report.error is None):
-            usage = estimate_usage(call, report.text)
-        self._tokens += usage.total_tokens or (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
-        if self._price is not None:
-            self._money += self._price.of(usage)
+    def pay(self, call: Call, usage: Usage, written: str) -> None:
+        """Count a call that was made: what the provider reported, the rest by what was said and `written`."""
+        if usage.total_tokens is None:
+            estimated = estimate_usage(call, written)
+            usage = Usage(
+                estimated.prompt_tokens if usage.prompt_tokens is None else usage.prompt_tokens,
+                estimated.completion_tokens if usage.completion_tokens is None else usage.completion_tokens,
+            )
+        self._tokens += usage.tokens
+        self._money += self._price.of(usage)
 
     async def in_time(self, deltas: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
         """The same deltas; raises `ProviderUnavailable` when the seconds end before they do."""

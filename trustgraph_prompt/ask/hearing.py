@@ -37,6 +37,7 @@ class Hearing:
         self._listen = listen
         self._reader = StreamReader(contract)
         self._pieces: list[str] = []
+        self._thoughts: list[str] = []
         self._given: list[Any] = []
         self._finish_reason: FinishReason | None = None
         self._usage = Usage()
@@ -47,6 +48,11 @@ class Hearing:
         """The answer so far, byte for byte."""
         return "".join(self._pieces)
 
+    @property
+    def written(self) -> str:
+        """All that the model has written so far, its thinking first."""
+        return "".join(self._thoughts) + self.text
+
     async def hear(self, deltas: AsyncGenerator[Delta, None]) -> None:
         """Take in the whole stream. Raises the provider's errors."""
         async with aclosing(deltas):
@@ -54,6 +60,7 @@ class Hearing:
                 self._finish_reason = delta.finish_reason or self._finish_reason
                 self._usage = delta.usage or self._usage
                 self._model = delta.model or self._model
+                self._thoughts.append(delta.thinking)
                 if delta.text:
                     await self._take(delta.text)
         if self._finish_reason == "error" and not self._pieces:

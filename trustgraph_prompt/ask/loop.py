@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from trustgraph_prompt.ask import messages
-from trustgraph_prompt.ask.allowance import Allowance
+from trustgraph_prompt.ask.allowance import Allowance, BudgetSpent
 from trustgraph_prompt.ask.harvest import Harvest, Reply
 from trustgraph_prompt.ask.hearing import Hearing, Listen
-from trustgraph_prompt.cost import Budget, Price
-from trustgraph_prompt.errors import ProviderError
+from trustgraph_prompt.ask.verdict import is_worth_another_attempt, verdict
+from trustgraph_prompt.cost import Budget, Price, Usage
+from trustgraph_prompt.errors import Issue, ProviderError, Reason
 from trustgraph_prompt.llm import Call, Message, Provider, RetryPolicy
 from trustgraph_prompt.llm.retry import Sleep
 from trustgraph_prompt.prompts import PromptDefinition, Question
@@ -43,21 +43,27 @@ async def ask(
     allowance = Allowance(budget, clock=clock, published=published, price=price)
     asking = _Asking(prompt, provider, allowance, retry, listen, sleep)
     harvest = asking.harvest
-    attempts = min(prompt.attempts, budget.attempts or prompt.attempts)
+    attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
+    if attempts < 1:
+        return verdict(harvest, Issue(Reason.BUDGET_SPENT, "the budget has no attempts"))
     why, conversation = "first", messages.opening(question)
-    while (spent := allowance.spent()) is None:
+    while True:
         try:
             harvest.add(await asking.put(why, conversation))
+        except BudgetSpent as end:
+            return verdict(harvest, Issue(Reason.BUDGET_SPENT, str(end)))
         except ProviderError as error:
-            return harvest.failed(error, allowance.spent())
+            if spent := allowance.spent():
+                return verdict(harvest, Issue(Reason.BUDGET_SPENT, spent), error)
+            return verdict(harvest, Issue(Reason.PROVIDER_ERROR, f"{error.category}: {error}"), error)
         if harvest.may_go_on:
             why, conversation = "continue", messages.continuation(question, harvest.objects)
-        elif attempts > 1 and harvest.is_worth_another_attempt:
+        elif attempts > 1 and is_worth_another_attempt(harvest):
             attempts -= 1
-            why, conversation = "invalid", messages.correction(question, harvest.last)
+            answer, problem = harvest.last.report.text, harvest.last.outcome.explain()
+            why, conversation = "invalid", messages.correction(question, answer, problem)
         else:
-            return harvest.outcome()
-    return harvest.stopped(spent)
+            return verdict(harvest)
 
 
 class _Asking:
@@ -83,7 +89,7 @@ class _Asking:
     async def put(self, why: str, conversation: Sequence[Message]) -> Reply:
         """What came back; tried again after failures that pass, unless some text had been given.
 
-        Raises the `ProviderError` of the last try.
+        Raises the `ProviderError` of the last try, and `BudgetSpent` where one cannot be paid for.
         """
         reasons = iter((why,))
 
@@ -93,10 +99,9 @@ class _Asking:
         return await self._retry.run(attempt, sleep=self._sleep, seconds_left=self._allowance.seconds_left)
 
     async def _call(self, why: str, conversation: Sequence[Message]) -> Reply:
-        config = self._prompt.config
         call = Call(
             conversation,
-            config=replace(config, max_tokens=self._allowance.room(conversation, config.max_tokens)),
+            config=self._prompt.config.at_most(self._allowance.answer_tokens(conversation)),
             labels={"prompt": self._prompt.id, "call": str(len(self.harvest.calls) + 1), "why": why},
         )
         hearing = Hearing(self._prompt.contract, self.harvest.is_new, self._listen)
@@ -106,7 +111,8 @@ class _Asking:
         except ProviderError as error:
             broken = error
         report = hearing.report(why, broken)
-        self._allowance.pay(call, report)
+        if broken is None or hearing.written or report.usage != Usage():
+            self._allowance.pay(call, report.usage, hearing.written)
         self.harvest.calls.append(report)
         if broken and not hearing.text:
             raise broken

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.llm import Message
 from trustgraph_prompt.prompts import Question
-from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.wire import encode
 
 #: How many objects of a cut answer are shown, so that the model finds its place again. All of them would
 #: make the tokens of a long answer grow with the square of its length.
 OBJECTS_SHOWN = 5
+
+#: How many characters of an answer that is no good are shown: what is wrong with it is said apart.
+ANSWER_SHOWN = 10_000
 
 _AGAIN = "That answer cannot be used: {problem}. Answer the question again, completely, with that put right."
 _EMPTY = "An earlier answer to this was empty. Give the answer itself."
@@ -29,15 +32,18 @@ def opening(question: Question) -> list[Message]:
     return [*system, Message("user", question.prompt)]
 
 
-def correction(question: Question, last: Outcome) -> list[Message]:
+def correction(question: Question, answer: str, problem: str) -> list[Message]:
     """The question, the answer that was no good, and why. Earlier ones than the last are not carried."""
     *system, user = opening(question)
-    answer = last.calls[-1].text
     if not answer.strip():
         # an assistant has to have said something, and some servers want the roles to alternate
         return [*system, Message("user", f"{user.content}\n\n{_EMPTY}")]
-    problem = last.explain().rstrip(".")
-    return [*system, user, Message("assistant", answer), Message("user", _AGAIN.format(problem=problem))]
+    return [
+        *system,
+        user,
+        Message("assistant", excerpt(answer, ANSWER_SHOWN)),
+        Message("user", _AGAIN.format(problem=problem.rstrip("."))),
+    ]
 
 
 def continuation(question: Question, objects: Sequence[Any]) -> list[Message]:

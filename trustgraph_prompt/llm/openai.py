@@ -18,6 +18,7 @@ from trustgraph_prompt.errors import (
     ProviderInvalidRequest,
     ProviderInvalidResponse,
     ProviderUnavailable,
+    excerpt,
 )
 from trustgraph_prompt.llm import openai_errors, openai_wire
 from trustgraph_prompt.llm.records import Call, Delta
@@ -32,8 +33,8 @@ MAX_ANSWER = 16 * 1024 * 1024
 MAX_BODY = 64 * 1024 * 1024
 _MAX_ERROR_BODY = 64 * 1024
 
-#: Bytes of a body that is no answer which its error shows.
-_EXCERPT = 200
+#: Characters of the shortest part of a URL that may be a secret; what is shorter is found in any text.
+_SHORTEST_SECRET = 8
 
 #: Seconds a stream has to end after its last event, so that its connection can be used again.
 _END_GRACE = 0.1
@@ -63,11 +64,14 @@ class OpenAIProvider:
         self.model = model
         self._url = _endpoint(base_url)
         self._api_key = _key(api_key)
+        if self._api_key and self._url.user:
+            raise ConfigError("a base URL that names a user leaves no place for an API key")
+        self._secrets = _secrets(self._url, self._api_key)
         self._timeout = timeout
         self._session: aiohttp.ClientSession | None = None
 
     def __repr__(self) -> str:
-        return f"OpenAIProvider({str(self._place)!r}, {self.model!r})"
+        return f"OpenAIProvider({str(self._address)!r}, {self.model!r})"
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """The answer as it comes over the wire.
@@ -88,14 +92,12 @@ class OpenAIProvider:
                     # a refusal is told with the finish reason "stop"
                     yield replace(delta, finish_reason="content_filter") if refused else delta
         except ProviderError as error:
-            raise self._placed(type(error), str(error), error.retry_after) from error.__cause__
+            raise self._redacted(type(error), str(error), error.retry_after) from error.__cause__
         except EventTooLarge as error:
-            raise self._placed(ProviderInvalidResponse, str(error)) from error
+            raise self._redacted(ProviderInvalidResponse, str(error)) from error
         except (aiohttp.ClientError, OSError) as error:
-            text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            # what aiohttp makes of a response that is no HTTP has the request's headers in its repr
-            cause = None if isinstance(error, aiohttp.ClientResponseError) else error
-            raise self._placed(ProviderUnavailable, text) from cause
+            # not as the cause: what aiohttp raises holds the request, and that the key
+            raise self._redacted(ProviderUnavailable, _words(error)) from None
 
     async def close(self) -> None:
         """Close the connections. Idempotent."""
@@ -114,9 +116,9 @@ class OpenAIProvider:
         response = await patience.wait(self._post(body))
         try:
             if 300 <= response.status < 400:
-                target = response.headers.get("Location", "nowhere")
+                target = response.headers.get("Location", "nowhere").partition("?")[0]
                 raise ProviderInvalidRequest(
-                    f"HTTP {response.status}: redirected to {target}; is it the base URL?"
+                    f"HTTP {response.status}: redirected to {excerpt(target)}; is it the base URL?"
                 )
             if response.status != 200:
                 explanation = await patience.wait(_read(response, _MAX_ERROR_BODY))
@@ -142,35 +144,47 @@ class OpenAIProvider:
                 headers={"Accept-Encoding": "identity", "Content-Type": "application/json"},
             )
         headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
-        return await self._session.post(self._url, data=body, headers=headers, allow_redirects=False)
+        try:
+            return await self._session.post(self._url, data=body, headers=headers, allow_redirects=False)
+        except aiohttp.ClientError:
+            raise
+        except ValueError as error:
+            raise ProviderInvalidRequest(f"the request cannot be sent: {error}") from None
 
     @property
-    def _place(self) -> URL:
+    def _address(self) -> URL:
         return self._url.with_user(None).with_query(None)
 
-    def _placed(
+    def _redacted(
         self, kind: type[ProviderError], text: str, retry_after: float | None = None
     ) -> ProviderError:
-        """The error with its place; servers like to quote a key they do not accept."""
-        if self._api_key:
-            text = text.replace(self._api_key, "[the key]")
-        return kind(f"{self._place}: {text}", retry_after=retry_after)
+        """The error with the address, and without the secrets: servers like to quote what they are sent."""
+        for secret in self._secrets:
+            text = text.replace(secret, "[secret]")
+        return kind(f"{self._address}: {text}", retry_after=retry_after)
 
 
 class _Patience:
-    """How long one call still waits for what comes next."""
+    """How long one call still waits for what comes next; what a listener takes is not waiting."""
 
     def __init__(self, timeout: Timeout) -> None:
         self._timeout = timeout
         self._now = asyncio.get_running_loop().time
         self._started = self._now()
+        self._waited = 0.0  # since the last event
         self.answer_has_begun = False
+
+    def an_event_came(self) -> None:
+        """The answer has begun, or goes on."""
+        self.answer_has_begun = True
+        self._waited = 0.0
 
     async def wait(self, coming: Awaitable[T]) -> T:
         """What is coming. Raises `ProviderUnavailable` when it takes too long."""
-        timeout, gone = self._timeout, self._now() - self._started
+        timeout, began = self._timeout, self._now()
+        gone = began - self._started
         if self.answer_has_begun:
-            left, message = timeout.idle, f"nothing came for {timeout.idle:g} seconds"
+            left, message = timeout.idle - self._waited, f"nothing came for {timeout.idle:g} seconds"
         else:
             left, message = timeout.first - gone, f"no answer began within {timeout.first:g} seconds"
         if timeout.total - gone < left:
@@ -179,9 +193,9 @@ class _Patience:
             async with asyncio.timeout(left) as limit:
                 return await coming
         except TimeoutError as error:
-            if limit.expired():
-                raise ProviderUnavailable(message) from None
-            raise ProviderUnavailable(str(error)) from error
+            raise ProviderUnavailable(message if limit.expired() else str(error)) from None
+        finally:
+            self._waited += self._now() - began
 
 
 async def _events(response: aiohttp.ClientResponse, patience: _Patience) -> AsyncGenerator[bytes, None]:
@@ -189,21 +203,21 @@ async def _events(response: aiohttp.ClientResponse, patience: _Patience) -> Asyn
     stream = EventStream()
     head, done = b"", False
     while not done and (chunk := await patience.wait(response.content.readany())):
-        head = head or chunk[:_EXCERPT]
+        head = head or chunk
         for event in stream.feed(chunk):
             if done := event.strip() == b"[DONE]":
                 await _reach_end(response)
                 break
-            patience.answer_has_begun = True
+            patience.an_event_came()
             yield event
     for event in () if done else stream.close():
         if event.strip() != b"[DONE]":
             if not _is_json(event):
                 raise ProviderUnavailable("the connection was closed within an event")
-            patience.answer_has_begun = True
+            patience.an_event_came()
             yield event
     if not patience.answer_has_begun:
-        found = f"{response.content_type}: {head.decode(errors='replace')}"
+        found = f"{response.content_type}: {excerpt(head)}"
         raise ProviderInvalidResponse(f"HTTP 200, and no answer in {found}")
 
 
@@ -230,16 +244,31 @@ def _is_json(data: bytes) -> bool:
     return True
 
 
+def _words(error: Exception) -> str:
+    """What aiohttp says. Of a response that is no HTTP without the request, which it quotes with its URL."""
+    said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
 def _endpoint(base_url: str) -> URL:
     try:
         url = URL(base_url.strip())
-        valid = url.scheme in ("http", "https") and bool(url.host)
-    except ValueError:
+        valid = url.scheme in ("http", "https") and bool(url.raw_host and url.raw_host.encode("idna"))
+    except ValueError:  # UnicodeError, too
         valid = False
     if not valid:
-        raise ConfigError("no base URL", found=base_url, expected="http://host:port/v1 or the like")
+        shown = base_url.partition("?")[0].rpartition("@")[2]
+        raise ConfigError("no base URL", found=shown, expected="http://host:port/v1 or the like")
     path = url.path.rstrip("/").removesuffix("/chat/completions")
     return url.with_path(f"{path or '/v1'}/chat/completions").with_query(url.query)
+
+
+def _secrets(url: URL, api_key: str | None) -> list[str]:
+    """What no error may show: the key, the password, what the query says, as written and as sent."""
+    raw_values = (pair.partition("=")[2] for pair in url.raw_query_string.split("&"))
+    in_url = [url.password, url.raw_password, url.raw_query_string, *url.query.values(), *raw_values]
+    long = {text for text in in_url if text and len(text) >= _SHORTEST_SECRET}
+    return sorted(long | ({api_key} if api_key else set()), key=len, reverse=True)
 
 
 def _key(api_key: str | None) -> str | None:

@@ -8,9 +8,10 @@ from typing import Any
 import orjson
 
 from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderInvalidResponse
+from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderInvalidResponse, excerpt
 from trustgraph_prompt.llm import openai_errors
 from trustgraph_prompt.llm.records import Call, Delta, FinishReason
+from trustgraph_prompt.reader.decode import NotJson, decode
 
 _CONFIG = {
     "temperature": "temperature",
@@ -54,32 +55,42 @@ def request(call: Call, model: str) -> bytes:
 
 def delta(event: bytes) -> Delta:
     """What one event of a stream says. Raises the error that it holds, or `ProviderInvalidResponse`."""
-    return _delta(_object(event), "delta")
+    return _delta(_object(event), event)
 
 
 def completion(body: bytes) -> Delta:
     """What the body of a server that does not stream says, the same way."""
     answer = _object(body)
     if not answer.get("choices") and not answer.get("error"):
-        raise ProviderInvalidResponse(f"no choices in {_excerpt(body)}")
-    return _delta(answer, "message")
+        raise ProviderInvalidResponse(f"no choices in {excerpt(body)}")
+    return _delta(answer, body)
 
 
-def _delta(envelope: Mapping[str, Any], part: str) -> Delta:
+def _delta(envelope: Mapping[str, Any], raw: bytes) -> Delta:
     if error := envelope.get("error"):
-        raise openai_errors.from_event(error)
-    choices = _typed(envelope, "choices", list) or [{}]
-    if not isinstance(choices[0], dict):
-        raise ProviderInvalidResponse(f"a choice is {_excerpt(choices[0])}, not an object")
-    said = _typed(choices[0], part, dict) or {}
+        raise openai_errors.from_event(error, raw)
+    choice = _first_choice(_typed(envelope, "choices", list) or [])
+    # some servers say the whole message where others say what is new of it
+    part = "message" if choice.get("delta") is None else "delta"
+    said = _typed(choice, part, dict) or {}
     refusal = _typed(said, "refusal", str) or ""
     return Delta(
         text=(_typed(said, "content", str) or "") + refusal,
         thinking=_typed(said, "reasoning_content", str) or _typed(said, "reasoning", str) or "",
-        finish_reason="content_filter" if refusal else _finish_reason(choices[0].get("finish_reason")),
+        finish_reason="content_filter" if refusal else _finish_reason(choice.get("finish_reason")),
         usage=_usage(envelope.get("usage")),
         model=_typed(envelope, "model", str),
     )
+
+
+def _first_choice(choices: list[Any]) -> Mapping[str, Any]:
+    """The choice that is heard: where several answers were asked for, the others are let go."""
+    for choice in choices:
+        if not isinstance(choice, dict):
+            raise ProviderInvalidResponse(f"a choice is {type(choice).__name__}, expected dict")
+        if not choice.get("index"):
+            return choice
+    return {}
 
 
 def _finish_reason(value: Any) -> FinishReason | None:
@@ -100,21 +111,16 @@ def _count(value: Any) -> int | None:
 
 def _object(data: bytes) -> dict[str, Any]:
     try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise ProviderInvalidResponse(f"not JSON: {_excerpt(data)}") from error
+        value = decode(data.decode())
+    except (UnicodeDecodeError, NotJson) as error:
+        raise ProviderInvalidResponse(f"not JSON: {excerpt(data)}") from error
     if not isinstance(value, dict):
-        raise ProviderInvalidResponse(f"no JSON object: {_excerpt(data)}")
+        raise ProviderInvalidResponse(f"no JSON object: {excerpt(data)}")
     return value
 
 
 def _typed(value: Mapping[str, Any], key: str, kind: type) -> Any:
     found = value.get(key)
     if found is not None and not isinstance(found, kind):
-        raise ProviderInvalidResponse(f"{key!r} is {_excerpt(found)}, expected {kind.__name__}")
+        raise ProviderInvalidResponse(f"{key!r} is {type(found).__name__}, expected {kind.__name__}")
     return found
-
-
-def _excerpt(value: object, limit: int = 200) -> str:
-    text = value[: limit * 4].decode(errors="replace") if isinstance(value, bytes) else repr(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"

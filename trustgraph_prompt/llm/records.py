@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from trustgraph_prompt.cost import Usage
+
+#: What servers call the limit of an answer; newer models know the second name only.
+_LIMITS = ("max_tokens", "max_completion_tokens")
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "error"]
 
@@ -52,6 +55,16 @@ class RuntimeConfig:
     stop_sequences: tuple[str, ...] | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
 
+    def at_most(self, tokens: int | None) -> RuntimeConfig:
+        """The same for an answer of at most `tokens` tokens, said under the name that the extras use."""
+        if tokens is None:
+            return self
+        limits = {name: _smaller(self.extras[name], tokens) for name in _LIMITS if name in self.extras}
+        if limits and self.max_tokens is None:
+            return replace(self, extras={**self.extras, **limits})
+        limit = _smaller(self.max_tokens, tokens)
+        return replace(self, max_tokens=limit, extras={**self.extras, **limits})
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -83,3 +96,7 @@ class Delta:
     finish_reason: FinishReason | None = None
     usage: Usage | None = None
     model: str | None = None
+
+
+def _smaller(limit: Any, tokens: int) -> int:
+    return min(limit, tokens) if isinstance(limit, int) else tokens

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.errors import ProviderError, ProviderInvalidRequest
+from trustgraph_prompt.errors import ProviderError, ProviderInvalidRequest, excerpt
 from trustgraph_prompt.llm.records import Call, Delta, FinishReason
 from trustgraph_prompt.llm.tokens import estimate_usage
 
@@ -132,7 +132,7 @@ class ScriptedProvider:
                 return answers[min(self._turn(question, call.labels), len(answers)) - 1]
         offers = sorted({str(answers[0].prompt or "any prompt") for answers in self._rules.values()})
         raise ProviderInvalidRequest(
-            f"{self._name} has no answer for prompt {prompt or '(not named)'} and {_excerpt(text)}; "
+            f"{self._name} has no answer for prompt {prompt or '(not named)'} and {excerpt(text, 120)!r}; "
             f"it answers {', '.join(offers) or 'nothing'}"
         )
 
@@ -141,7 +141,3 @@ class ScriptedProvider:
             return int(labels["call"])
         self._arrived[question] = self._arrived.get(question, 0) + 1
         return self._arrived[question]
-
-
-def _excerpt(text: str, limit: int = 120) -> str:
-    return repr(text if len(text) <= limit else text[: limit - 1] + "…")

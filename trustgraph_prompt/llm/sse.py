@@ -6,6 +6,9 @@ from __future__ import annotations
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 
 
+_BOM = b"\xef\xbb\xbf"
+
+
 class EventTooLarge(ValueError):
     """The server never ends an event."""
 
@@ -18,6 +21,7 @@ class EventStream:
 
     def __init__(self, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
         self._max = max_event_bytes
+        self._begun = False
         self._line = bytearray()  # begun, its end not seen yet
         self._data: list[bytes] = []
         self._size = 0
@@ -42,6 +46,8 @@ class EventStream:
         return [event for event in events if event is not None]
 
     def _take(self, line: bytes) -> bytes | None:
+        if not self._begun:
+            line, self._begun = line.removeprefix(_BOM), True
         if not line:
             event = b"\n".join(self._data) if self._data else None
             self._data, self._size = [], 0
