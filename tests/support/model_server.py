@@ -86,9 +86,9 @@ def event(payload: Any) -> bytes:
     return b"data: " + orjson.dumps(payload) + b"\n\n"
 
 
-def said(text: str = "", finish_reason: str | None = None, **delta: Any) -> bytes:
+def said(text: str = "", finish_reason: str | None = None, *, index: int = 0, **delta: Any) -> bytes:
     """The event with a piece of an answer, or with its end."""
-    choice = {"index": 0, "delta": {"content": text, **delta}, "finish_reason": finish_reason}
+    choice = {"index": index, "delta": {"content": text, **delta}, "finish_reason": finish_reason}
     return event({"id": "1", "model": "small", "choices": [choice]})
 
 

@@ -8,7 +8,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
 
 import pytest
@@ -21,6 +21,7 @@ from trustgraph_prompt.llm import Call, Delta, Message, OpenAIProvider, RuntimeC
 
 CALL = Call([Message("system", "Be brief."), Message("user", "Say it.")])
 KEY = "sk-very-secret-0123456789"
+QUERY = "pa55"
 
 
 @pytest.fixture
@@ -100,7 +101,18 @@ class TestRequests:
 
         assert server.paths == [path]
 
-    @pytest.mark.parametrize("url", ["", "localhost:8080", "ftp://localhost/v1", "http://", "http://[::1"])
+    @pytest.mark.parametrize(
+        "url",
+        [
+            "",
+            "localhost:8080",
+            "ftp://localhost/v1",
+            "http://",
+            "http://[::1",
+            "http://a..b/v1",
+            f"http://{'a' * 64}.com/v1",
+        ],
+    )
     def test_a_url_that_is_none_is_refused(self, url: str) -> None:
         with pytest.raises(ConfigError, match="base URL"):
             OpenAIProvider(url, "small")
@@ -109,6 +121,18 @@ class TestRequests:
         with pytest.raises(ConfigError) as caught:
             OpenAIProvider("http://localhost", "small", api_key=f"{KEY}\nX-Evil: 1")
         assert KEY not in str(caught.value)
+
+    @pytest.mark.parametrize("url", [f"ftp://me:{KEY}@localhost/v1?key={KEY}", f"http://me:{KEY}@localhost"])
+    def test_a_url_that_is_refused_does_not_show_its_secrets(self, url: str) -> None:
+        with pytest.raises(ConfigError) as caught:
+            OpenAIProvider(url, "small", api_key="another key")
+        assert KEY not in str(caught.value)
+
+    async def test_a_user_in_the_url_is_who_asks(self, server: ModelServer) -> None:
+        async with OpenAIProvider(server.url.replace("//", "//me:word@"), "small") as provider:
+            await heard(provider)
+
+        assert server.headers[0]["Authorization"] == "Basic bWU6d29yZA=="
 
     @pytest.mark.parametrize(
         "call",
@@ -132,6 +156,20 @@ class TestRequests:
 
         assert len(server.peers) == 1
 
+    async def test_nothing_but_a_limiter_limits_how_many_calls_are_in_flight(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        server.reply = lambda _: Reply([said("Hello"), Then.HANG])
+        calls = [asyncio.create_task(heard(provider)) for _ in range(120)]
+        async with asyncio.timeout(60):
+            while len(server.bodies) < len(calls):
+                await asyncio.sleep(0.01)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+        assert len(server.peers) == len(calls)
+
 
 class TestStreams:
     @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 100_000])
@@ -154,6 +192,12 @@ class TestStreams:
             b": wait\n\n" * 50 + said("Hello.") + b":\n\n" + said(finish_reason="stop") + DONE,
             said("Hel").replace(b"data: ", b"data:") + said("lo.") + said(finish_reason="stop").rstrip(),
             said(role="assistant") + said("Hello.", "stop") + used(1, 2) + DONE,
+            b"\xef\xbb\xbf" + said("Hello.", "stop") + DONE,
+            event({"choices": [{"message": {"content": "Hello."}, "finish_reason": "stop"}]}) + DONE,
+            said("Hello.", index=1)
+            + said("Hello.")
+            + said("?", "stop", index=1)
+            + said(finish_reason="stop"),
             event({"choices": [{"delta": None}]}) + said("Hello.", "stop") + b"data: [DONE]",
             b"event: x\nid: 1\nretry: 5\n" + said("Hello.", "stop") + DONE + said("never heard"),
         ],
@@ -186,7 +230,8 @@ class TestStreams:
     async def test_thinking_is_kept_apart(
         self, server: ModelServer, provider: OpenAIProvider, key: str
     ) -> None:
-        server.reply = lambda _: Reply([said(**{key: "hm"}), said("Hello.", "stop"), DONE])
+        thought = event({"choices": [{"delta": {key: "hm"}}]})
+        server.reply = lambda _: Reply([thought, said("Hello.", "stop"), DONE])
 
         deltas = await heard(provider)
 
@@ -224,6 +269,14 @@ class TestStreams:
 
         assert (await heard(provider))[-1].usage == Usage(None, None, 5)
 
+    async def test_half_a_character_spoils_nothing_else(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        halves = [said("<"), said("\\").replace(b"\\\\", b"\\ud83e"), said("\\").replace(b"\\\\", b"\\udd89")]
+        server.reply = lambda _: Reply([*halves, said(">", "stop"), DONE])
+
+        assert await text(provider) == "<🦉>"
+
     async def test_leaving_ends_the_call_at_the_server(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
@@ -248,7 +301,13 @@ class TestRefusals:
             (413, "too long", errors.ProviderInvalidRequest),
             (422, '{"detail": [{"loc": ["body"]}]}', errors.ProviderInvalidRequest),
             (429, '{"error": {"message": "slow down"}}', errors.ProviderRateLimit),
+            (429, '{"error": {"message": "No billing found for you"}}', errors.ProviderRateLimit),
             (429, '{"error": {"code": "insufficient_quota"}}', errors.ProviderAuthentication),
+            (429, '{"error": {"type": "insufficient_quota", "code": null}}', errors.ProviderAuthentication),
+            (400, '{"error": {"code": "model_not_found"}}', errors.ProviderInvalidModel),
+            (400, "[" * 1020 + "]" * 1020, errors.ProviderInvalidRequest),
+            (400, '{"error":' * 1000 + "1" + "}" * 1000, errors.ProviderInvalidRequest),
+            (400, '{"detail":' * 1000 + "1" + "}" * 1000, errors.ProviderInvalidRequest),
             (400, '{"error": {"code": 400, "message": "bad body"}}', errors.ProviderInvalidRequest),
             (
                 400,
@@ -290,6 +349,8 @@ class TestRefusals:
             ("inf", None),
             ("soon", None),
             ("Wed, 01 Jan 2020 00:00:00 GMT", 0),
+            ("Fri, 31 Dec 9999 23:59:59 -2300", None),
+            ("9" * 400, None),
         ],
     )
     async def test_retry_after_is_understood(
@@ -302,8 +363,11 @@ class TestRefusals:
 
         assert caught.value.retry_after == seconds
 
-    async def test_retry_after_may_be_a_date(self, server: ModelServer, provider: OpenAIProvider) -> None:
-        tomorrow = format_datetime(datetime.now(UTC) + timedelta(days=1), usegmt=True)
+    @pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=-7))])
+    async def test_retry_after_may_be_a_date(
+        self, server: ModelServer, provider: OpenAIProvider, zone: timezone
+    ) -> None:
+        tomorrow = format_datetime(datetime.now(zone) + timedelta(days=1))
         server.reply = lambda _: Reply([b"slow"], 503, {"Retry-After": tomorrow})
 
         with pytest.raises(errors.ProviderUnavailable) as caught:
@@ -321,6 +385,24 @@ class TestRefusals:
         assert KEY not in repr(provider)
         assert KEY not in repr(vars(caught.value))
 
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            Reply([f"no route for /v1/chat/completions?key={KEY}".encode()], 404),
+            Reply([], 302, {"Location": f"https://elsewhere/?key={KEY}"}),
+            Reply([said("Hello"), event({"error": {"message": f"bad key {KEY}", "code": 401}})]),
+            Reply([f"<html>{KEY}</html>".encode()]),
+            Reply([b"slow down"], 429),
+        ],
+    )
+    async def test_an_error_never_shows_what_the_query_says(self, server: ModelServer, reply: Reply) -> None:
+        server.reply = lambda _: reply
+        async with OpenAIProvider(f"{server.url}/v1?key={KEY}", "small") as provider:
+            with pytest.raises(errors.ProviderError) as caught:
+                await heard(provider)
+
+            assert KEY not in str(caught.value) + repr(caught.value.__cause__) + repr(provider)
+
     async def test_the_servers_words_are_bounded(self, server: ModelServer, provider: OpenAIProvider) -> None:
         server.reply = lambda _: Reply(itertools.repeat(b"x" * 1000), 500)
 
@@ -337,6 +419,10 @@ class TestTrouble:
             ({"message": "out of memory"}, errors.ProviderUnavailable),
             ({"message": "bad", "code": 400}, errors.ProviderInvalidRequest),
             ({"message": "slow down", "code": 429}, errors.ProviderRateLimit),
+            ({"message": "no", "code": "context_length_exceeded"}, errors.ProviderInvalidRequest),
+            ({"message": "no", "type": "authentication_error"}, errors.ProviderAuthentication),
+            ({"message": "no", "type": "invalid_request_error"}, errors.ProviderInvalidRequest),
+            ({"message": "no", "type": "server_error"}, errors.ProviderUnavailable),
             ("it broke", errors.ProviderUnavailable),
         ],
     )
@@ -377,10 +463,12 @@ class TestTrouble:
             Reply([event({"choices": "none"})]),
             Reply([event({"choices": [7]})]),
             Reply([event({"choices": [{"delta": {"content": 7}}]})]),
+            Reply([b'data: {"choices": ' + b'{"a":' * 1000 + b"1" + b"}" * 1000 + b"}\n\n"]),
             Reply([b'data: {"choices": [{"delta": {"content": "\xff"}}]}\n\n']),
             Reply([b"{}"], content_type="application/json"),
             Reply([b"[" * 100_000], content_type="application/json"),
-            Reply([gzip.compress(b"x" * 10_000)], headers={"Content-Encoding": "gzip"}),
+            Reply([b" " * 1_000_000] * 70, content_type="application/json"),
+            Reply([gzip.compress(said("Hello.", "stop") + DONE)], headers={"Content-Encoding": "gzip"}),
             Reply([DONE]),
         ],
     )
@@ -408,20 +496,30 @@ class TestTrouble:
         with pytest.raises(errors.ProviderInvalidResponse, match="the answer has more than"):
             await heard(provider)
 
-    async def test_what_is_no_http_is_unavailable_and_does_not_show_the_key(self) -> None:
+    @pytest.mark.parametrize(
+        "response",
+        [
+            b"HELLO\r\nI am not a web server\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nZZ\r\n",
+        ],
+    )
+    async def test_what_is_no_http_is_unavailable_and_shows_no_secret(self, response: bytes) -> None:
         async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HELLO\r\nI am not a web server\r\n\r\n")
+            writer.write(response)
             await writer.drain()
             writer.close()
 
         babbler = await asyncio.start_server(babble, "127.0.0.1", 0)
         port = babbler.sockets[0].getsockname()[1]
-        async with babbler, OpenAIProvider(f"http://127.0.0.1:{port}", "small", api_key=KEY) as provider:
+        url = f"http://127.0.0.1:{port}/v1?key={QUERY}"
+        async with babbler, OpenAIProvider(url, "small", api_key=KEY) as provider:
             with pytest.raises(errors.ProviderUnavailable) as caught:
                 await heard(provider)
 
-        assert KEY not in str(caught.value) + repr(caught.value) + repr(caught.value.__cause__)
+        shown = str(caught.value) + repr(caught.value) + repr(caught.value.__cause__)
+        assert KEY not in shown
+        assert QUERY not in shown
 
     async def test_a_connection_that_breaks_after_the_end_breaks_nothing(
         self, server: ModelServer, provider: OpenAIProvider
@@ -442,6 +540,11 @@ class TestTrouble:
             ([Then.HANG], Timeout(first=0.2), "no answer began within 0.2 seconds"),
             ([b": wait\n\n", Then.HANG], Timeout(first=0.2), "no answer began within 0.2 seconds"),
             ([said("Hello"), Then.HANG], Timeout(idle=0.2), "nothing came for 0.2 seconds"),
+            (
+                itertools.chain([said("Hello")], itertools.repeat(b": wait\n\n")),
+                Timeout(idle=0.2),
+                "nothing came for 0.2 seconds",
+            ),
             (itertools.repeat(b": wait\n\n"), Timeout(total=0.2), "took more than 0.2 seconds"),
         ],
     )

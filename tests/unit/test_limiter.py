@@ -55,6 +55,15 @@ async def test_a_call_that_is_left_gives_its_slot_back() -> None:
             assert (await anext(deltas)).text == "Hello"
 
 
+async def test_a_call_that_is_left_is_left_by_the_provider_within() -> None:
+    slow = Slow()
+    async with aclosing(Limiter(slow, asyncio.Semaphore(1)).stream(CALL)) as deltas:
+        await anext(deltas)
+        assert slow.now == 1
+
+    assert slow.now == 0
+
+
 async def test_closing_closes_the_provider_within() -> None:
     slow = Slow()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 
 import pytest
 from hypothesis import given
@@ -59,9 +60,19 @@ def test_an_event_that_never_ends_is_too_large(begun: bytes, more: bytes) -> Non
         stream.feed(more)
 
 
-def test_single_bytes_cost_no_more_than_one_chunk() -> None:
-    stream = EventStream()
-    for _ in range(300_000):  # quadratic in this would take minutes
-        stream.feed(b"x")
+def test_a_byte_order_mark_is_no_part_of_the_first_event() -> None:
+    stream = b"\xef\xbb\xbfdata: one\n\ndata: two\n\n"
 
-    assert stream.feed(b"\n\ndata: one\n\n") == [b"one"]
+    assert events([stream]) == events([bytes([byte]) for byte in stream]) == [b"one", b"two"]
+
+
+def test_single_bytes_cost_time_in_proportion() -> None:
+    def seconds(size: int) -> float:
+        stream, began = EventStream(), time.process_time()
+        for _ in range(size):
+            stream.feed(b"x")
+        return time.process_time() - began
+
+    few, many = (min(seconds(size) for _ in range(3)) for size in (100_000, 400_000))
+
+    assert many < 9 * few  # 4 times the bytes; quadratic would be 16 times the work

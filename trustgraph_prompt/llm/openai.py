@@ -81,6 +81,7 @@ class OpenAIProvider:
         `ProviderUnavailable`.
         """
         body = openai_wire.request(call, self.model)
+        text, thinking = openai_wire.WholeText(), openai_wire.WholeText()
         size, refused = 0, False
         try:
             async with aclosing(self._exchange(body)) as deltas:
@@ -90,7 +91,12 @@ class OpenAIProvider:
                         raise ProviderInvalidResponse(f"the answer has more than {MAX_ANSWER:,} characters")
                     refused = refused or delta.finish_reason == "content_filter"
                     # a refusal is told with the finish reason "stop"
-                    yield replace(delta, finish_reason="content_filter") if refused else delta
+                    yield replace(
+                        delta,
+                        text=text.take(delta.text),
+                        thinking=thinking.take(delta.thinking),
+                        finish_reason="content_filter" if refused else delta.finish_reason,
+                    )
         except ProviderError as error:
             raise self._redacted(type(error), str(error), error.retry_after) from error.__cause__
         except EventTooLarge as error:

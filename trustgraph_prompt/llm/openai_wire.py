@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,6 @@ from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderInvalidResponse, excerpt
 from trustgraph_prompt.llm import openai_errors
 from trustgraph_prompt.llm.records import Call, Delta, FinishReason
-from trustgraph_prompt.reader.decode import NotJson, decode
 
 _CONFIG = {
     "temperature": "temperature",
@@ -83,6 +83,20 @@ def _delta(envelope: Mapping[str, Any], raw: bytes) -> Delta:
     )
 
 
+class WholeText:
+    """Text out of pieces that may end within a character: who counts in UTF-16 cuts an emoji in two."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def take(self, piece: str) -> str:
+        """What is whole so far; half a character without its other half becomes U+FFFD."""
+        text = self._half + piece
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        whole = text.removesuffix(self._half)
+        return whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _first_choice(choices: list[Any]) -> Mapping[str, Any]:
     """The choice that is heard: where several answers were asked for, the others are let go."""
     for choice in choices:
@@ -111,12 +125,20 @@ def _count(value: Any) -> int | None:
 
 def _object(data: bytes) -> dict[str, Any]:
     try:
-        value = decode(data.decode())
-    except (UnicodeDecodeError, NotJson) as error:
-        raise ProviderInvalidResponse(f"not JSON: {excerpt(data)}") from error
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        value = _leniently(data)
     if not isinstance(value, dict):
         raise ProviderInvalidResponse(f"no JSON object: {excerpt(data)}")
     return value
+
+
+def _leniently(data: bytes) -> Any:
+    """JSON that orjson refuses because of half a character, whose other half is in another event."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise ProviderInvalidResponse(f"not JSON: {excerpt(data)}") from None
 
 
 def _typed(value: Mapping[str, Any], key: str, kind: type) -> Any:

@@ -1,0 +1,160 @@
+"""What asking may cost: seconds, tokens and money, over all calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from typing import Any
+
+import pytest
+
+from tests.support.asking import Asked, Script, cut, lines, numbers, why
+from trustgraph_prompt import errors
+from trustgraph_prompt.cost import Budget, Price, Usage
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.llm import Call, Delta, RuntimeConfig, ScriptedAnswer, ScriptedProvider
+
+
+class TestBudgets:
+    async def test_what_has_expired_is_not_paid_for(self, asked: Asked) -> None:
+        outcome = await asked(
+            Script(ScriptedAnswer(lines([1]))), budget=Budget(seconds=60), published=asked.clock.now - 61
+        )
+
+        assert outcome.reason is Reason.BUDGET_SPENT
+        assert outcome.calls == ()
+        assert "60 seconds" in outcome.explain()
+
+    async def test_tokens_end_a_continuation(self, asked: Asked) -> None:
+        parts = [cut(lines(range(n, n + 10)), usage=Usage(50, 50, 100)) for n in range(0, 100, 10)]
+        outcome = await asked(Script(*parts), budget=Budget(tokens=350))
+
+        assert outcome.value == numbers(range(30))
+        assert outcome.truncated is True
+        assert len(outcome.calls) == 3
+        assert outcome.issues[-1].reason is Reason.BUDGET_SPENT
+
+    async def test_a_call_is_not_given_more_tokens_than_are_left(self, asked: Asked) -> None:
+        script = Script(cut(lines([1]), usage=Usage(50, 50, 100)), ScriptedAnswer(lines([2])))
+        await asked(script, budget=Budget(tokens=250))
+
+        first, second = (call.config.max_tokens for call in script.calls)
+        assert first is not None
+        assert second is not None
+        assert second < 150 < first < 250
+
+    async def test_tokens_that_nobody_reports_are_counted_all_the_same(self, asked: Asked) -> None:
+        def silent(call: Call) -> Iterable[Delta]:
+            number = int(call.labels["call"])
+            return [Delta(lines(range(number * 100, number * 100 + 100))), Delta(finish_reason="length")]
+
+        outcome = await asked(ScriptedProvider(silent), budget=Budget(tokens=1000))
+
+        assert 2 <= len(outcome.calls) <= 5
+        assert outcome.usage == Usage()
+
+    async def test_thinking_is_counted_where_nobody_reports_it(self, asked: Asked) -> None:
+        def silent(call: Call) -> Iterable[Delta]:
+            thought = [Delta(thinking="hm, " * 1000)] * 10
+            return [*thought, Delta(lines([int(call.labels["call"])])), Delta(finish_reason="length")]
+
+        outcome = await asked(ScriptedProvider(silent), budget=Budget(tokens=5_000))
+
+        assert len(outcome.calls) == 1
+        assert outcome.issues[-1].reason is Reason.BUDGET_SPENT
+
+    async def test_a_stream_that_breaks_while_it_thinks_is_paid_for(self, asked: Asked) -> None:
+        broken = ScriptedAnswer(thinking="hm, " * 6000, error=errors.ProviderUnavailable("gone"))
+        outcome = await asked(Script(broken), budget=Budget(tokens=5_000))
+
+        assert outcome.reason is Reason.BUDGET_SPENT
+        assert why(outcome) == ["first"]
+
+    async def test_half_a_report_is_made_up_for(self, asked: Asked) -> None:
+        parts = [cut("\n" * 4000 + lines([n]), usage=Usage(prompt_tokens=1)) for n in range(9)]
+        outcome = await asked(Script(*parts), budget=Budget(tokens=1500))
+
+        assert len(outcome.calls) == 2
+
+    @pytest.mark.parametrize("budget", [Budget(tokens=5), Budget(money=5 / 1_000_000)])
+    async def test_a_question_that_takes_all_of_the_budget_is_not_put(
+        self, asked: Asked, budget: Budget
+    ) -> None:
+        script = Script(ScriptedAnswer(lines([1])))
+        outcome = await asked(script, budget=budget, price=Price(1, 1))
+
+        assert outcome.reason is Reason.BUDGET_SPENT
+        assert script.calls == []
+
+    async def test_a_continuation_without_room_for_its_answer_is_not_put(self, asked: Asked) -> None:
+        script = Script(cut(lines([1]), usage=Usage(50, 50, 100)))
+        outcome = await asked(script, budget=Budget(tokens=110))
+
+        assert outcome.value == numbers([1])
+        assert (len(script.calls), outcome.truncated) == (1, True)
+
+    async def test_an_answer_is_as_long_as_the_money_lasts(self, asked: Asked) -> None:
+        script = Script(ScriptedAnswer(lines([1])))
+        await asked(script, budget=Budget(money=0.01), price=Price(prompt=1, completion=10))
+
+        limit = script.calls[0].config.max_tokens
+        assert limit is not None
+        assert 900 < limit < 1000
+
+    @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+    async def test_a_limit_among_the_extras_is_lowered_where_it_stands(self, asked: Asked, name: str) -> None:
+        script = Script(ScriptedAnswer(lines([1])))
+        await asked(script, config=RuntimeConfig(extras={name: 900}), budget=Budget(tokens=100))
+
+        config = script.calls[0].config
+        assert config.max_tokens is None
+        assert 50 < config.extras[name] < 100
+
+    @pytest.mark.parametrize(
+        "usage",
+        [Usage(total_tokens=1000), Usage(prompt_tokens=0, completion_tokens=100, total_tokens=1000)],
+    )
+    async def test_what_a_total_does_not_split_costs_the_dearer_price(
+        self, asked: Asked, usage: Usage
+    ) -> None:
+        parts = [cut(lines([n]), usage=usage) for n in range(9)]
+        outcome = await asked(Script(*parts), budget=Budget(money=0.006), price=Price(prompt=1, completion=5))
+
+        assert len(outcome.calls) == 2
+
+    async def test_money_ends_a_continuation(self, asked: Asked) -> None:
+        parts = [cut(lines([n]), usage=Usage(0, 1000, 1000)) for n in range(9)]
+        outcome = await asked(Script(*parts), budget=Budget(money=0.01), price=Price(prompt=1, completion=5))
+
+        assert len(outcome.calls) == 2
+        assert outcome.truncated is True
+
+    async def test_no_wait_outlasts_the_seconds(self, asked: Asked) -> None:
+        limit = errors.ProviderRateLimit("slow down", retry_after=45)
+        outcome = await asked(Script(ScriptedAnswer(error=limit)), budget=Budget(seconds=30))
+
+        assert asked.clock.slept == []
+        assert outcome.reason is Reason.PROVIDER_ERROR
+
+    @pytest.mark.parametrize(
+        ("before", "reason", "value"),
+        [("", Reason.BUDGET_SPENT, []), (lines([1, 2]), Reason.SUCCESS, numbers([1, 2]))],
+    )
+    async def test_a_model_that_hangs_is_left_when_the_seconds_end(
+        self, asked: Asked, before: str, reason: Reason, value: list[Any]
+    ) -> None:
+        class Hangs:
+            async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+                asked.clock.now += 29.95
+                yield Delta(before)
+                asked.clock.now += 0.04
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    asked.clock.now += 1
+
+        outcome = await asked(Hangs(), budget=Budget(seconds=30))
+
+        assert outcome.reason is reason
+        assert outcome.value == value
+        assert len(outcome.calls) == 1
