@@ -467,7 +467,7 @@ class TestTrouble:
             Reply([b'data: {"choices": [{"delta": {"content": "\xff"}}]}\n\n']),
             Reply([b"{}"], content_type="application/json"),
             Reply([b"[" * 100_000], content_type="application/json"),
-            Reply([b" " * 1_000_000] * 70, content_type="application/json"),
+            Reply(itertools.repeat(b" " * 1_000_000), content_type="application/json"),
             Reply([gzip.compress(said("Hello.", "stop") + DONE)], headers={"Content-Encoding": "gzip"}),
             Reply([DONE]),
         ],
@@ -512,7 +512,7 @@ class TestTrouble:
 
         babbler = await asyncio.start_server(babble, "127.0.0.1", 0)
         port = babbler.sockets[0].getsockname()[1]
-        url = f"http://127.0.0.1:{port}/v1?key={QUERY}"
+        url = f"http://127.0.0.1:{port}/v1?k={QUERY}"
         async with babbler, OpenAIProvider(url, "small", api_key=KEY) as provider:
             with pytest.raises(errors.ProviderUnavailable) as caught:
                 await heard(provider)

@@ -73,6 +73,6 @@ def test_single_bytes_cost_time_in_proportion() -> None:
             stream.feed(b"x")
         return time.process_time() - began
 
-    few, many = (min(seconds(size) for _ in range(3)) for size in (100_000, 400_000))
+    few, many = (min(seconds(size) for _ in range(3)) for size in (50_000, 200_000))
 
     assert many < 9 * few  # 4 times the bytes; quadratic would be 16 times the work

@@ -59,11 +59,13 @@ class RuntimeConfig:
         """The same for an answer of at most `tokens` tokens, said under the name that the extras use."""
         if tokens is None:
             return self
-        limits = {name: _smaller(self.extras[name], tokens) for name in _LIMITS if name in self.extras}
-        if limits and self.max_tokens is None:
-            return replace(self, extras={**self.extras, **limits})
-        limit = _smaller(self.max_tokens, tokens)
-        return replace(self, max_tokens=limit, extras={**self.extras, **limits})
+        named = {name: _smaller(self.extras[name], tokens) for name in _LIMITS if name in self.extras}
+        only_named = named and self.max_tokens is None
+        return replace(
+            self,
+            max_tokens=None if only_named else _smaller(self.max_tokens, tokens),
+            extras={**self.extras, **named},
+        )
 
 
 @dataclass(frozen=True, slots=True)
