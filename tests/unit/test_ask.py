@@ -322,6 +322,7 @@ class TestInvalidAnswers:
 
         assert outcome.ok
         assert [message.role for message in script.calls[1].messages] == ["system", "user"]
+        assert "was empty" in script.calls[1].messages[1].content
 
     @pytest.mark.parametrize(
         ("format", "reason", "value"),

@@ -26,7 +26,7 @@ def verdict(harvest: Harvest, end: Issue | None = None, cause: ProviderError | N
     ends = () if end is None else (end,)
     calls = tuple(harvest.calls)
     if not harvest.replies:
-        reason = Reason.PROVIDER_ERROR if end is None else end.reason
+        reason = end.reason if end else Reason.EMPTY
         return Outcome(_value(harvest), reason, harvest.contract, issues=ends, calls=calls, cause=cause)
     return replace(
         harvest.last.outcome,
