@@ -8,14 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from trustgraph_prompt.contract.branches import declares, discriminator_of
 from trustgraph_prompt.contract.explain import explain, show
-from trustgraph_prompt.contract.schema import (
-    Validator,
-    compile_schema,
-    declares,
-    discriminator_of,
-    plain_schema,
-)
+from trustgraph_prompt.contract.schema import compile_schema, plain_schema
+from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 
 Format = Literal["text", "json", "jsonl"]

@@ -8,8 +8,9 @@ from typing import Any
 
 import jsonschema_rs
 
+from trustgraph_prompt.contract.branches import branches_of, chosen_by, discriminator_of
 from trustgraph_prompt.contract.pointer import pointer
-from trustgraph_prompt.contract.schema import Validator, branches_of, chosen_by, discriminator_of
+from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import Issue, Reason
 
 MAX_ISSUES = 20
@@ -30,11 +31,16 @@ def explain(validator: Validator, schema: object, value: object) -> tuple[Issue,
     that the discriminator names, else the one that comes nearest.
     """
     try:
-        found = islice(_issues(validator.iter_errors(value), schema, value), MAX_ISSUES)
+        found = islice(_issues(validator.errors(value), schema, value), MAX_ISSUES)
         issues = tuple(dict.fromkeys(found))
     except ValueError as error:
-        issues = (Issue(Reason.SCHEMA_VALUE_ERROR, _cut(str(error), 200)),)
+        issues = (Issue(Reason.SCHEMA_VALUE_ERROR, cut(str(error), 200)),)
     return issues or (Issue(Reason.SCHEMA_VALUE_ERROR, "does not meet the schema"),)
+
+
+def why(error: jsonschema_rs.ValidationError) -> Issue:
+    """One error, as an issue; of alternatives, the one that comes nearest."""
+    return next(_issues([error], None, None))
 
 
 def _issues(
@@ -59,11 +65,11 @@ def _discriminated(
     choices = [chosen_by(branch, name) for branch in branches_of(schema)]
     allowed = " or ".join(show(choice) for group in choices for choice in group)
     if name not in value:
-        yield Issue(Reason.SCHEMA_MISSING_FIELD, f"{show(name)} is missing, expected {_cut(allowed, 200)}")
+        yield Issue(Reason.SCHEMA_MISSING_FIELD, f"{show(name)} is missing, expected {cut(allowed, 200)}")
         return
     meant = [errors for errors, group in zip(branches, choices, strict=False) if value[name] in group]
     if not meant:
-        message = f"expected {_cut(allowed, 200)}, found {show(value[name])}"
+        message = f"expected {cut(allowed, 200)}, found {show(value[name])}"
         yield Issue(Reason.SCHEMA_VALUE_ERROR, message, pointer((name,)))
         return
     yield from _issues(meant[0], None, value)
@@ -95,7 +101,7 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
             return f"expected {' or '.join(details['types'])}, found {kind}{show(found)}"
         case "enum":
             options = " or ".join(show(option) for option in details["options"])
-            return f"expected {_cut(options, 200)}, found {show(found)}"
+            return f"expected {cut(options, 200)}, found {show(found)}"
         case "const":
             return f"expected {show(details['expected_value'])}, found {show(found)}"
         case "falseSchema":
@@ -105,7 +111,7 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
         case "oneOf":
             return f"fits more than one of the alternatives: {show(found)}"
     expected = next((v for v in details.values() if isinstance(v, str | int | float)), None)
-    limit = keyword if expected is None else f"{keyword} {_cut(str(expected), MAX_SHOWN)}"
+    limit = keyword if expected is None else f"{keyword} {cut(str(expected), MAX_SHOWN)}"
     return f"expected {limit}, found {show(found)}"
 
 
@@ -114,12 +120,12 @@ def show(value: object) -> str:
     if isinstance(value, dict | list):
         return f"{_kind(value)} of {len(value)}"
     if isinstance(value, str):
-        return f'"{_cut(value, MAX_SHOWN)}"'
+        return f'"{cut(value, MAX_SHOWN)}"'
     if value is None or isinstance(value, bool):
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, int) and value.bit_length() > 1000:
         return "a huge integer"
-    return _cut(str(value), MAX_SHOWN)
+    return cut(str(value), MAX_SHOWN)
 
 
 def _kind(value: object) -> str:
@@ -127,5 +133,6 @@ def _kind(value: object) -> str:
     return names.get(type(value), "null")
 
 
-def _cut(text: str, limit: int) -> str:
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters of a text."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 
 def pointer(path: Iterable[str | int]) -> str:
     """The pointer that leads along `path`; "" for the whole."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
+
+
+def follow(document: Any, pointer: str) -> Any:
+    """What `pointer` leads to in a JSON value; None where it leads nowhere."""
+    for token in pointer.split("/")[1:]:
+        step = token.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, dict):
+            document = document.get(step)
+        elif isinstance(document, list) and step.isascii() and step.isdigit() and len(step) < 9:
+            document = document[int(step)] if int(step) < len(document) else None
+        else:
+            return None
+    return document

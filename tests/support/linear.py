@@ -1,0 +1,19 @@
+"""Whether time grows with size and no faster. CPU time is compared, which other processes hardly change."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+_SLACK = 0.02  # seconds: garbage collection, caches
+
+
+def is_linear(work: Callable[[int], object], size: int) -> bool:
+    """Whether four times the size takes clearly less than sixteen times the time, in one of three tries."""
+    return any(_seconds(work, 4 * size) < 9 * _seconds(work, size) + _SLACK for _ in range(3))
+
+
+def _seconds(work: Callable[[int], object], size: int) -> float:
+    started = time.process_time()
+    work(size)
+    return time.process_time() - started
