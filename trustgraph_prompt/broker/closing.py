@@ -1,0 +1,70 @@
+"""Ending things for certain: whoever is cancelled meanwhile, whatever fails, however often it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol, TypeVar
+from weakref import WeakSet
+
+
+class Closeable(Protocol):
+    """What a broker opens: a consumer, a producer, a reader, a table, a caller."""
+
+    async def close(self) -> None: ...
+
+
+H = TypeVar("H", bound=Closeable)
+
+
+class Ending:
+    """An end that is reached once: everybody who awaits `reach()` waits for the same task.
+
+    Who is cancelled while waiting does not interrupt it. An end that failed raises its error to who waited,
+    and is tried again when it is asked for again, so `end` must be repeatable.
+    """
+
+    def __init__(self, end: Callable[[], Awaitable[None]]) -> None:
+        self._end = end
+        self._task: asyncio.Task[None] | None = None
+
+    async def reach(self) -> None:
+        if self._task is None or _failed(self._task):
+            self._task = asyncio.create_task(self._run())
+            self._task.add_done_callback(_failed)
+        await asyncio.shield(self._task)
+
+    async def _run(self) -> None:
+        await self._end()
+
+
+class Handles:
+    """What was opened and is still in use; forgotten by itself when nobody refers to it any more."""
+
+    def __init__(self) -> None:
+        self._open: WeakSet[Closeable] = WeakSet()
+
+    def keep(self, handle: H) -> H:
+        self._open.add(handle)
+        return handle
+
+    async def close(self) -> None:
+        """Close them all, also when some fail; raises the first error at the end."""
+        await each([handle.close for handle in self._open])
+
+
+async def each(ends: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    """Await one after the other, whatever the others did; raises the first error at the end."""
+    first: Exception | None = None
+    for end in ends:
+        try:
+            await end()
+        except Exception as error:
+            first = first or error
+    if first is not None:
+        raise first
+
+
+def _failed(task: asyncio.Task[None]) -> bool:
+    """Whether the task ended badly. Having looked, asyncio no longer complains that nobody did."""
+    return task.done() and (task.cancelled() or task.exception() is not None)
