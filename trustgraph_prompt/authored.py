@@ -18,6 +18,16 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 YAML = "tag:yaml.org,2002:"
 JSON_TAGS = {YAML + kind for kind in ("null", "bool", "int", "float", "str", "seq", "map")}
 
+TYPES = {
+    "null": "nothing",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a text",
+    "array": "a list",
+    "object": "keys with values",
+}
+
 
 class _PlainLoader(yaml.SafeLoader):
     """YAML as plain JSON: keys are text, none stands twice; no dates, no NaN, none of YAML's own types.
@@ -88,13 +98,19 @@ def check(
 ) -> None:
     """Raise `error` for the first thing in `document` that `schema` does not allow."""
     validator = jsonschema.validators.validator_for(schema)(schema)
-    problem = jsonschema.exceptions.best_match(validator.iter_errors(document))
-    if problem is None:
+    problems = list(validator.iter_errors(document))
+    if not problems:
         return
+    # A misspelt key is often the reason why another one is missing.
+    misspelt = next((problem for problem in problems if problem.validator == "additionalProperties"), None)
+    problem = misspelt or jsonschema.exceptions.best_match(problems)
+    assert problem is not None
+    inner: Any = problem.schema
+    found: Any = problem.instance
     path = "".join(f"/{_escaped(part)}" for part in problem.absolute_path)
-    if problem.validator == "additionalProperties" and isinstance(problem.instance, dict):
-        known = problem.schema.get("properties", {})
-        unknown = next(key for key in problem.instance if key not in known)
+    if misspelt is not None:
+        known = inner.get("properties", {})
+        unknown = next(key for key in found if key not in known)
         raise error(
             f"unknown key{suggestion(str(unknown), known)}",
             where=where,
@@ -102,18 +118,11 @@ def check(
             found=unknown,
             expected="one of " + ", ".join(sorted(known)),
         )
-    expected = (
-        problem.schema.get("description")
-        if problem.validator in ("type", "pattern", "oneOf", "anyOf")
-        else None
-    )
-    raise error(
-        problem.message if len(problem.message) <= 200 else problem.message[:199] + "…",
-        where=where,
-        path=path,
-        found=problem.instance,
-        expected=expected,
-    )
+    message = problem.message if len(problem.message) <= 200 else problem.message[:199] + "…"
+    expected = inner.get("description") if problem.validator in ("pattern", "oneOf", "anyOf") else None
+    if problem.validator == "type" and isinstance(problem.validator_value, str):
+        expected = TYPES[problem.validator_value]
+    raise error(message, where=where, path=path, found=found, expected=expected)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from trustgraph_prompt.errors import BrokerUnavailable, ProviderUnavailable
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.worker import Prompts, Worker
 from trustgraph_prompt.worker.desk import Desk
+from trustgraph_prompt.worker.flow import Input
 from trustgraph_prompt.worker.loop import FlowLoop
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.outbox import Producers
@@ -269,3 +270,11 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
     await loop.stop()
     await serving
     assert model.calls == len(ids)
+
+
+async def test_a_flow_whose_prompt_is_not_there_is_noted(house: House) -> None:
+    flow = house.flow(input=Input(house.topic("chunks"), "s", kind="chunk"), prompt="nosuch")
+
+    working = await house.work(flow, Counted())
+
+    assert working.worker.health.notes() == {"flow f": "there is no prompt `nosuch`"}

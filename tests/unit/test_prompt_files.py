@@ -68,7 +68,8 @@ def test_bad_entries_of_an_export_are_left_to_the_snapshot(tmp_path: Path) -> No
             GOOD + "respnse-type: json\n",
             "/respnse-type: unknown key, did you mean 'response-type'?",
         ),
-        ("p.yaml", "prompt: x\ndescription: no dialect\ntypo: x\n", "'dialect' is a required property"),
+        ("p.yaml", "prompt: x\ndescription: no dialect\n", "'dialect' is a required property"),
+        ("p.yaml", "prompt: x\ndialct: jinja\n", "/dialct: unknown key, did you mean 'dialect'?"),
         ("p.yaml", GOOD + "attempts: many\n", "/attempts: 'many' is not of type 'integer'"),
         (
             "p.yaml",

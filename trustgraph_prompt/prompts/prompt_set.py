@@ -73,12 +73,16 @@ class PromptSet:
         aliases = {alias: id for id in prompts for alias in prompts[id].aliases if alias not in prompts}
         return cls(prompts, refused, read, aliases)
 
+    def find(self, prompt_id: str) -> PromptDefinition | None:
+        """The prompt of that id or alias."""
+        return self.prompts.get(prompt_id) or self.prompts.get(self._aliases.get(prompt_id, ""))
+
     def question(self, prompt_id: str, terms: Mapping[str, object]) -> tuple[PromptDefinition, Question]:
         """The prompt of that id or alias, and its question with `terms` filled in.
 
         Raises `RequestError` (type `unknown-prompt`), and `RenderError` when the terms do not do.
         """
-        prompt = self.prompts.get(prompt_id) or self.prompts.get(self._aliases.get(prompt_id, ""))
+        prompt = self.find(prompt_id)
         if prompt is None:
             refusal = self.refused.get(PREFIX + prompt_id)
             because = f": its definition was refused: {refusal}" if refusal else ""

@@ -105,7 +105,10 @@ class Worker:
         await self._configured.wait()
         input = flow.input
         subscribe = partial(self._broker.consumer, input.topic, input.subscription, buffer=input.buffer)
-        return await insist(f"flow {flow.name}", subscribe, self.health, self._stopping)
+        consumer = await insist(f"flow {flow.name}", subscribe, self.health, self._stopping)
+        if consumer is not None:
+            log.info("serving", extra={"flow": flow.name, "topic": input.topic})
+        return consumer
 
     async def _drain(self, loops: list[FlowLoop], serving: list[asyncio.Task[None]]) -> None:
         """Let what is under way end by itself; after `drain_timeout` end it."""
@@ -135,4 +138,8 @@ class Worker:
 
     def _notes(self) -> dict[str, str]:
         refused = self._config.refused if self._config is not None else {}
-        return {f"config entry {key}": f"refused: {error}" for key, error in refused.items()}
+        notes = {f"config entry {key}": f"refused: {error}" for key, error in refused.items()}
+        for flow in self._flows:
+            if flow.prompt is not None and self.prompts[flow.workspace].find(flow.prompt) is None:
+                notes[f"flow {flow.name}"] = f"there is no prompt `{flow.prompt}`"
+        return notes
