@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 
 import pytest
 
+from tests.support.linear import is_linear
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.reader import StreamReader, read
 
-LONG = 200_000
+LONG = 8_000  # and four times that
 MEGABYTE = 1_000_000
-PATIENCE = 20  # seconds; it takes a tenth of one, where a quadratic reader takes minutes
+LIMIT = 20_000  # objects
 
 HOSTILE = {
     "open brackets": "[",
@@ -47,49 +47,67 @@ HOSTILE = {
     "newlines": "\n",
     "markers": "- {",
     "broken lines": '{"a":"x" y"}\n',
+    "values that do not come": '{"a":\n',
+    "values that come too late": '{"a":\n{}\n',
+    "broken values that do not come": '{"a":x,"b":\n',
+    "brackets that are prose": "of [1,",
+    "nested brackets that are prose": "of [[1],[",
+    "brackets that are never closed": "a [0, 1) ",
+    "thoughts in a line": "a <think>",
+    "thoughts and drafts": "a <think>{}</think>",
+    "drafts": "{}</think>",
+    "open arrays": "[{",
+    "closed arrays": "[{}] ] ",
+    "tags": "<b>",
+    "quotes and backslashes": '"\\',
 }
 
 
 @pytest.mark.parametrize("token", HOSTILE.values(), ids=HOSTILE.keys())
 @pytest.mark.parametrize("format", ["json", "jsonl"])
 def test_a_long_text_of_one_token_is_read_in_linear_time(token: str, format: Format) -> None:
-    text = (token * LONG)[:LONG]
-    started = time.perf_counter()
-    outcome = read(text, format)
-    assert time.perf_counter() - started < PATIENCE
-    assert outcome.reason in Reason
+    def read_long(size: int) -> None:
+        assert read((token * size)[:size], format).reason in Reason
+
+    assert is_linear(read_long, LONG)
 
 
 @pytest.mark.parametrize("token", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_text_in_small_chunks_is_read_in_linear_time(token: str) -> None:
-    text = (token * LONG)[: LONG // 10]
-    started = time.perf_counter()
-    reader = StreamReader("jsonl")
-    for position in range(0, len(text), 4):
-        reader.feed(text[position : position + 4])
-    outcome = reader.close()
-    assert time.perf_counter() - started < PATIENCE
-    assert outcome == read(text, "jsonl")
+    def stream(size: int) -> None:
+        text = (token * size)[:size]
+        reader = StreamReader("jsonl")
+        for position in range(0, len(text), 4):
+            reader.feed(text[position : position + 4])
+        assert reader.close() == read(text, "jsonl")
+
+    assert is_linear(stream, LONG // 2)
 
 
-def test_an_endless_string_in_small_chunks_is_read_in_linear_time() -> None:
-    reader = StreamReader("jsonl")
-    started = time.perf_counter()
-    reader.feed('{"a": "')
-    for _ in range(LONG):
-        reader.feed("}ab ")
-    assert time.perf_counter() - started < PATIENCE
-    assert reader.close().value == []
+@pytest.mark.parametrize(
+    ("begins", "goes_on"),
+    [('{"a": "', "}ab "), ("{'a': ", "{}, "), ('{"a": [', "{},"), ("<think>", "{} <"), ("- ", "``}`")],
+    ids=["string", "broken line", "array", "thinking", "prose"],
+)
+def test_what_never_ends_is_read_in_linear_time(begins: str, goes_on: str) -> None:
+    def stream(chunks: int) -> None:
+        reader = StreamReader("jsonl")
+        reader.feed(begins)
+        for _ in range(chunks):
+            reader.feed(goes_on)
+        assert reader.close().value == []
+
+    assert is_linear(stream, LONG)
 
 
-def test_an_endless_broken_line_in_small_chunks_is_read_in_linear_time() -> None:
-    reader = StreamReader("jsonl")
-    started = time.perf_counter()
-    reader.feed("{'a': ")
-    for _ in range(LONG):
-        reader.feed("{}, ")
-    assert time.perf_counter() - started < PATIENCE
-    assert [r.index for r in reader.close().rejected] == [0]
+@pytest.mark.parametrize("levels", [10, 190])
+def test_arrays_in_prose_that_break_at_their_end_are_read_in_linear_time(levels: int) -> None:
+    def read_long(size: int) -> None:
+        nested = "of [" + "[1," * levels + " x "
+        read((nested * size)[:size], "json")
+        read("of " + "[1, 2, 3, 4, 5, 6," * (size // 20) + "x", "json")
+
+    assert is_linear(read_long, 2 * LONG)
 
 
 def test_an_object_that_is_nested_too_deep_is_refused_alone() -> None:
@@ -113,16 +131,37 @@ def test_depth_up_to_the_limit_is_read() -> None:
     assert read(deep, "jsonl").ok
 
 
-def test_more_objects_than_the_limit_are_left_unread_and_the_outcome_says_so() -> None:
-    for text in ('{"a": 1}\n' * 30_000, '{"a": 1} ' * 30_000):
-        outcome = read(text, "jsonl", finish_reason="stop")
-        assert len(outcome.value) == 20_000
-        assert outcome.truncated is True
-        reader = StreamReader("jsonl")
-        for position in range(0, len(text), 1000):
-            reader.feed(text[position : position + 1000])
-        assert reader.close("stop") == outcome
-        assert outcome.issues[0].message == "more than 20000 objects: the rest was not read"
+LAYOUTS = {
+    "lines": '{"a": 1}\n{}',
+    "a line": '{"a": 1} {}',
+    "array": '[{"a": 1}{}]',
+    "wrapper": '{"items": [{"a": 1}{}]}',
+}
+
+
+def _many(layout: str, count: int) -> str:
+    start, _, end = LAYOUTS[layout].partition("{}")
+    separator = ", " if "[" in start else start[8:]
+    return start + (separator + '{"a": 1}') * (count - 1) + end
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_as_many_objects_as_the_limit_are_all_read(layout: str) -> None:
+    outcome = read(_many(layout, LIMIT), "jsonl", finish_reason="stop")
+    assert (len(outcome.value), outcome.truncated, outcome.issues) == (LIMIT, False, ())
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("more", [1, 5000])
+def test_what_is_beyond_the_limit_is_left_unread_and_the_outcome_says_so(layout: str, more: int) -> None:
+    text = _many(layout, LIMIT + more)
+    outcome = read(text, "jsonl", finish_reason="stop")
+    assert (len(outcome.value), outcome.truncated) == (LIMIT, True)
+    assert outcome.issues[0].message == "more than 20000 objects: the rest was not read"
+    reader = StreamReader("jsonl")
+    given = [found for position in range(0, len(text), 1000) for found in reader.feed(text[position:][:1000])]
+    assert reader.close("stop") == outcome
+    assert given == outcome.value
 
 
 def test_memory_stays_within_a_few_times_the_text() -> None:

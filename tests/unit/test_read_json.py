@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -53,6 +54,14 @@ def test_a_clean_value_is_read_directly() -> None:
         f"callback({RIGHT});",
         f"{RIGHT}\n{RIGHT}",
         f"Example: {{'answer': 'x'}}\n{RIGHT}",
+        f"For x in [0, 1) the answer is {RIGHT}",
+        f"Range [0, 5),\n\n{RIGHT}",
+        f"I read [the text. {RIGHT}",
+        f"On [[0, [1, 2), {RIGHT}",
+        f"{RIGHT}\n</think>\nDone.",
+        f"Think in <reflection> tags. {RIGHT}",
+        f'<think>{{"answer": "draft", "shown": 9}}</think>{RIGHT}</think>',
+        f'Hm, <think>{{"answer": "draft", "shown": 9}}</think>{RIGHT}',
     ],
 )
 def test_the_value_that_was_meant_is_found(text: str) -> None:
@@ -66,6 +75,41 @@ def test_a_fenced_value_wins_over_one_in_prose() -> None:
 
 def test_a_fenced_scalar_is_a_value() -> None:
     assert read("<think>hm</think>\n```json\n42\n```", "json").value == 42
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "<think>hm</think>{}",
+        "hm</think>\n{}\n",
+        "```json\n{}\n```",
+        "<answer>{}</answer>",
+        '{{"a": "draft"}}</think>{}',
+    ],
+)
+@pytest.mark.parametrize("value", ['"a <b>c</b> ``` d"', '"see ' + "[1] {2} " * 150 + '"', "-4.5e1", "false"])
+def test_a_scalar_is_read_as_it_stands(text: str, value: str) -> None:
+    outcome = read(text.format(value), "json")
+    assert (outcome.reason, outcome.value) == (Reason.SUCCESS, json.loads(value))
+
+
+@pytest.mark.parametrize(
+    "text", ['"the quick', '"see [1] and', '```json\n"the quick \\', '<think>hm</think>"the']
+)
+def test_a_cut_string_is_truncated(text: str) -> None:
+    outcome = read(text, "json")
+    assert (outcome.value, outcome.reason, outcome.truncated) == (None, Reason.TRUNCATED, True)
+
+
+def test_a_broken_array_in_a_fence_or_on_a_line_of_its_own_was_meant() -> None:
+    for text in (
+        "```\n[1, oops]\n```",
+        "Here:\n[1, oops]",
+        'Here: [{"a": 1}, {"a": oops}]',
+        '[{"a": 1}, {"a": oops}]',
+    ):
+        assert read(text, "json").reason is Reason.INVALID_JSON
 
 
 def test_two_different_values_are_ambiguous() -> None:

@@ -148,6 +148,43 @@ def test_no_kind_of_damage_reaches_the_next_object(broken: str) -> None:
     assert len(outcome.rejected) == 1
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [
+        '{"entity":',
+        '{"entity": "x", "props": [',
+        '{"entity": "x", "props": {',
+        '{"entity": "x", "props": [1,',
+        '{"entity": oops, "props": [',
+        '{"entity": oops, "props":',
+        '  {"entity":',
+    ],
+)
+@pytest.mark.parametrize("then", [f"\n{TWO}", f"\nand\n{TWO}", f"\n\n{TWO}\n]"])
+def test_an_object_that_was_cut_off_before_its_value_costs_no_line_behind_it(broken: str, then: str) -> None:
+    if "oops" in broken and "and" in then:
+        then = f"\n{TWO}"
+    outcome = read(f"{ONE}\n{broken}\n{ONE}{then}", DEFINITIONS)
+    assert outcome.value == [BOTH[0], *BOTH]
+    [rejected] = outcome.rejected
+    assert rejected.raw == broken.strip()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        f'{{"entity": "x", "props": [\n{ONE},\n{TWO}\n], "n": oops}}',
+        f'{{"entity": "x", "props": [\n{ONE}\n], "n": oops}}',
+        f'{{"entity": oops, "props": [\n{ONE},\n{TWO}\n]}}',
+        f'{{"entity": "x", "props":\n  {ONE}\n oops}}',
+    ],
+)
+def test_what_is_a_part_of_a_broken_object_is_no_object(broken: str) -> None:
+    outcome = read(f"{ONE}\n{broken}\n{TWO}", DEFINITIONS)
+    assert outcome.value == BOTH
+    assert [rejected.raw for rejected in outcome.rejected] == [broken]
+
+
 def test_a_broken_element_costs_its_neighbours_nothing() -> None:
     for text in (f'[{ONE}, {{"entity": oops}}, {TWO}]', f'{{"items": [{ONE}, {{"entity": oops}}, {TWO}]}}'):
         outcome = read(text, DEFINITIONS)
@@ -213,6 +250,14 @@ def test_a_text_without_objects_is_a_failed_extraction() -> None:
         (f"```json\n{ONE}\n", "stop", False),
         (f"{ONE}\n<think>wait", None, True),
         (f"{ONE}\nSee [1] and [2].", None, None),
+        (f"[{ONE}, see [1], {TWO},", None, True),
+        (f"[{ONE}, {TWO}], see [1]", None, None),
+        (f"Here: [{ONE}, ", None, True),
+        (f"{ONE}\n[", None, True),
+        (f"{ONE}\nOn [0, 1) we find this.", "stop", False),
+        (f"{ONE}\nOn [0, 1) we find this.", None, None),
+        (f"{ONE}\n[0, 1) is the range.", None, None),
+        (f'{ONE}\nI read ["DNA" and more.', None, None),
     ],
 )
 def test_truncated_says_yes_no_or_cannot_tell(
@@ -237,6 +282,38 @@ def test_a_cut_before_the_first_object_is_truncated_not_failed() -> None:
 def test_a_draft_whose_opening_tag_was_in_the_prompt_is_retracted() -> None:
     outcome = read(f"Perhaps {ONE}?\n</think>\n{TWO}", DEFINITIONS)
     assert (outcome.value, outcome.retracted) == (BOTH[1:], tuple(BOTH[:1]))
+
+
+@pytest.mark.parametrize("behind", [TWO, f"Done: {TWO}", f"[{TWO}]", f'{{"items": [{TWO}]}}'])
+def test_of_two_ends_of_thinking_the_last_counts(behind: str) -> None:
+    outcome = read(f"{ONE}</think>{ONE}</think>{behind}", DEFINITIONS)
+    assert (outcome.value, outcome.retracted) == (BOTH[1:], (BOTH[0], BOTH[0]))
+
+
+@pytest.mark.parametrize(
+    "behind", ['{"entity": "D', '{"entity": oops}', "[]", '{"items": []}', "\n```\n[]\n```"]
+)
+def test_a_draft_is_no_answer_though_what_follows_it_is_no_object(behind: str) -> None:
+    outcome = read(f"Perhaps {ONE}?\n</think>\n{behind}", DEFINITIONS)
+    assert (outcome.value, outcome.retracted) == ([], tuple(BOTH[:1]))
+
+
+@pytest.mark.parametrize("behind", ["", "\nDone", "\nSee [1].", "</answer>"])
+def test_a_stray_end_of_thinking_takes_nothing_back(behind: str) -> None:
+    outcome = read(f"{ONE}\n{TWO}\n</reasoning>{behind}", DEFINITIONS, finish_reason="stop")
+    assert (outcome.value, outcome.retracted, outcome.truncated) == (BOTH, (), False)
+
+
+def test_a_tag_that_is_only_spoken_of_begins_no_thinking() -> None:
+    outcome = read(f"Wrap thoughts in <reflection> tags.\n{ONE}\n{TWO}", DEFINITIONS, finish_reason="stop")
+    assert (outcome.value, outcome.retracted, outcome.truncated) == (BOTH, (), False)
+
+
+def test_thinking_within_a_line_takes_back_only_its_own() -> None:
+    outcome = read(f"{ONE}\nHmm, <think>or {ONE}?</think> {TWO}", DEFINITIONS)
+    assert (outcome.value, outcome.retracted) == (BOTH, tuple(BOTH[:1]))
+    outcome = read(f"{ONE}\nHmm, <think>or {ONE}?</think> No.", DEFINITIONS)
+    assert (outcome.value, outcome.retracted) == (BOTH[:1], tuple(BOTH[:1]))
 
 
 def test_an_object_with_a_list_of_objects_is_no_wrapper_where_the_schema_knows_it() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from trustgraph_prompt.reader import grammar
+from trustgraph_prompt.reader.decode import NotJson, decode
 from trustgraph_prompt.reader.value import Raw
 
 _STRING = r'(?:[^"\\\n]|\\[^\n])*+("?)'
@@ -18,6 +19,27 @@ _TAG_BEGUN = re.compile(r"(?:</?[a-z]*)?\Z", re.IGNORECASE)
 _NEXT_LINE = re.compile(r"\n(?:[^\S\n]*\n)*+([^\S\n]*+)(?=\S)")
 _MARKED = re.compile(r"(?:[-*+•]|\d{1,6}[.):])[ \t]*+[{[]")
 _MARK_BEGUN = re.compile(r"(?:[-*+•]|\d{1,6}[.):]?)[ \t]*+\Z")
+
+
+def next_value(broken: str, column: int) -> int | None:
+    """Where the next object begins that a broken value took for a part of itself, None where there is none.
+
+    It is the last line of what was read, and no further to the right than the broken value, which begins at
+    `column`: only the first one's missing end made a part of it.
+    """
+    broken = broken.rstrip()
+    start = broken.rfind("\n") + 1
+    line = broken[start:]
+    if not start or _indent(line) > column:
+        return None
+    try:
+        return start if isinstance(decode(line), dict) else None
+    except NotJson:
+        return None
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 class Damage:

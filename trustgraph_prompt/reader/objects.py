@@ -13,7 +13,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import MAX_DEPTH, NotJson, decode, has_long_number, refuse
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Stage
-from trustgraph_prompt.reader.scanner import MAX_PIECES, Kind, Piece, Scanner
+from trustgraph_prompt.reader.scanner import MAX_OBJECTS, Find, Kind, Scanner
 from trustgraph_prompt.reader.truncation import cut_short
 
 # Single keys that models wrap lists of objects in; a schema that declares one of them takes it back.
@@ -30,7 +30,7 @@ _COMMA_BETWEEN = re.compile(r"\}[ \t\r]*+,")  # perhaps between two objects
 
 # What surrounds values where each stands on a line of its own.
 _LINES = re.compile(r"\s*+(?:\{\}[ \t\r]*+(?:\n\s*+|\Z))*+\Z")
-_OPEN_ARRAY = re.compile(r"\[(?=\s*+(?:[]\[{\"\d-]|\Z))|\]")
+_ARRAYS = re.compile(r"\[[^][{}]*+\]|(\[)(?=\s*+(?:[\[{]|\Z))|(\])")  # 1 opens one of objects, 2 may close it
 _EMPTY_ARRAY = re.compile(r"(?:\A|\n)[ \t]*\[\s*\][ \t\r]*(?:\n|\Z)")
 
 
@@ -42,8 +42,9 @@ class Objects:
         self.rejected: list[Rejected] = []
         self.retracted: list[Any] = []
         self._contract = contract
-        self._scanner = Scanner(is_wrapper=self._is_wrapper)
+        self._scanner = Scanner(names_wrapper=self._names_wrapper)
         self._wrapper = (0, 0)
+        self._aside = (0, 0)
         self._says_nothing = False
 
     def feed(self, text: str) -> list[Any]:
@@ -59,6 +60,8 @@ class Objects:
             within_value=scanner.cut or scanner.full or _array_is_open(between),
             within_fence=scanner.fenced,
         )
+        if scanner.ends_draft and _EMPTY_ARRAY.search(scanner.behind):
+            self._retract(0, 0)
         nothing = self._says_nothing or _EMPTY_ARRAY.search(between) is not None
         reason = self._reason(truncated, nothing)
         return Outcome(
@@ -83,30 +86,35 @@ class Objects:
 
     def _issues(self, reason: Reason) -> tuple[Issue, ...]:
         if self._scanner.full:
-            return (Issue(Reason.TRUNCATED, f"more than {MAX_PIECES} objects: the rest was not read"),)
+            return (Issue(Reason.TRUNCATED, f"more than {MAX_OBJECTS} objects: the rest was not read"),)
         if reason is Reason.TRUNCATED:
             return (Issue(reason, "the answer ends before an object is complete"),)
         if reason is Reason.EXTRACTION_FAILED:
             return (Issue(reason, "no object in the answer"),)
         return ()
 
-    def _collect(self, pieces: list[Piece]) -> list[Any]:
+    def _collect(self, finds: list[Find]) -> list[Any]:
         fresh: list[Any] = []
-        for kind, run in groupby(pieces, key=_KIND):
+        for kind, run in groupby(finds, key=_KIND):
             if kind is Kind.VALUE:
-                fresh += self._judge_values([piece.raw for piece in run])
+                fresh += self._judge_values([find.raw for find in run])
                 continue
-            for piece in run:
+            for find in run:
                 match kind:
                     case Kind.BROKEN:
-                        self._reject_broken(piece.raw)
+                        self._reject_broken(find.raw)
                     case Kind.DRAFT:
                         self._retract(0, 0)
+                        self._aside = (0, 0)
+                    case Kind.ASIDE:
+                        self._aside = len(self.accepted), len(self.rejected)
+                    case Kind.ASIDE_ENDS:
+                        self._retract(*self._aside)
                     case Kind.WRAPPER:
                         self._wrapper = len(self.accepted), len(self.rejected)
-                    case Kind.WRAPPED if self._is_object(piece.raw):
+                    case Kind.WRAPPER_OR_OBJECT if self._accepts(find.raw):
                         self._retract(*self._wrapper)
-                        fresh += self._judge_values([piece.raw])
+                        fresh += self._judge_values([find.raw])
                     case Kind.NOTHING:
                         self._says_nothing = True
         return fresh
@@ -132,7 +140,7 @@ class Objects:
         self.accepted.append(value)
         return [value]
 
-    def _is_object(self, raw: str) -> bool:
+    def _accepts(self, raw: str) -> bool:
         try:
             return self._contract.accepts(decode(raw))
         except NotJson:
@@ -151,7 +159,7 @@ class Objects:
         self.retracted += self.accepted[accepted:]
         del self.accepted[accepted:], self.rejected[rejected:]
 
-    def _is_wrapper(self, key: str) -> bool:
+    def _names_wrapper(self, key: str) -> bool:
         name = decode(key)
         if self._contract.declares(name):
             return False
@@ -184,7 +192,7 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
         values = _decode_lines(content)
     except orjson.JSONDecodeError:
         return None
-    if set(map(type, values)) != {dict} or len(values) >= MAX_PIECES or _may_be_deep(content, len(values)):
+    if set(map(type, values)) != {dict} or len(values) > MAX_OBJECTS or _may_be_deep(content, len(values)):
         return None
     if "[" in content and any(isinstance(next(iter(value.values()), None), list) for value in values):
         return None  # perhaps a wrapper
@@ -211,6 +219,6 @@ def _may_be_deep(content: str, values: int) -> bool:
 
 def _array_is_open(between: str) -> bool:
     depth = 0
-    for bracket in _OPEN_ARRAY.findall(between):
-        depth = depth + 1 if bracket == "[" else max(depth - 1, 0)
+    for opens, closes in _ARRAYS.findall(between):
+        depth = depth + 1 if opens else max(depth - bool(closes), 0)
     return depth > 0

@@ -11,10 +11,13 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import MAX_DEPTH, NotJson, decode, refuse
 from trustgraph_prompt.reader.outcome import Outcome, Stage
-from trustgraph_prompt.reader.scanner import Kind, Piece, Scanner
+from trustgraph_prompt.reader.scanner import Find, Kind, Scanner
 from trustgraph_prompt.reader.truncation import cut_short
 
-_AROUND = re.compile(r"^[ \t]*(?:`{3,}|~{3,}).*$|</?\w+>", re.MULTILINE)
+_AROUND = r"(?:\s|^[ \t]*(?:`{3,}|~{3,}).*$|</?\w+>)*+"
+_STRING = r'"(?:[^"\\\n]|\\.)*+'
+_SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}\Z', re.MULTILINE)
+_CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)
 
 
 def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outcome:
@@ -23,7 +26,7 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     A value that the contract accepts wins over one that it does not, a fenced one over one in prose. Two that
     differ are ambiguous; and where the text ends within a value, that one was meant.
     """
-    if text.count("[") + text.count("{") <= MAX_DEPTH:
+    if text.lstrip()[:1] not in "[{" or text.count("[") + text.count("{") <= MAX_DEPTH:
         try:
             value = decode(text)
         except NotJson:
@@ -31,18 +34,17 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
         else:
             return _outcome([value], contract, Stage.DIRECT, cut_short(finish_reason))
     scanner = Scanner(arrays=True)
-    pieces = _after_drafts([*scanner.feed(text), *scanner.close()])
-    truncated = cut_short(
-        finish_reason, within_value=scanner.cut or scanner.full, within_fence=scanner.fenced
-    )
-    if scanner.cut or scanner.full:
+    finds = _without_thinking([*scanner.feed(text), *scanner.close()])
+    cut = scanner.cut or _CUT_STRING.match(text, scanner.thought) is not None
+    truncated = cut_short(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
+    if scalar := _scalar(text, scanner.thought):
+        return _outcome(scalar, contract, Stage.EXTRACTED, truncated)
+    if cut or scanner.full:
         what = "too many values to choose from" if scanner.full else "the answer ends within a value"
         return _failure(contract, Reason.TRUNCATED, what, truncated)
-    values, broken = _decoded(pieces)
-    if not (values or broken):
-        values, broken = _scalar(scanner.between)
+    values, broken = _decoded(finds)
     if values:
-        alone = len(pieces) == 1 and pieces[0].raw == text.strip()
+        alone = len(finds) == 1 and finds[0].raw == text.strip()
         fenced, rest = ([value for value, inside in values if inside is place] for place in (True, False))
         best = fenced if any(_fit(value, contract) for value in fenced) else rest or fenced
         if not any(_fit(value, contract) for value in best):
@@ -81,26 +83,39 @@ def _failure(contract: Contract, reason: Reason, message: str, truncated: bool |
     return Outcome(None, reason, contract, issues=(Issue(reason, message),), truncated=truncated)
 
 
-def _after_drafts(pieces: list[Piece]) -> list[Piece]:
-    drafts = [index for index, piece in enumerate(pieces) if piece.kind is Kind.DRAFT]
-    return pieces[drafts[-1] + 1 :] if drafts else pieces
+def _without_thinking(finds: list[Find]) -> list[Find]:
+    kept: list[Find] = []
+    aside = 0
+    for find in finds:
+        match find.kind:
+            case Kind.DRAFT:
+                kept, aside = [], 0
+            case Kind.ASIDE:
+                aside = len(kept)
+            case Kind.ASIDE_ENDS:
+                del kept[aside:]
+            case _:
+                kept.append(find)
+    return kept
 
 
-def _decoded(pieces: Iterable[Piece]) -> tuple[list[tuple[Any, bool]], list[str]]:
+def _decoded(finds: Iterable[Find]) -> tuple[list[tuple[Any, bool]], list[str]]:
     """The values with whether they are fenced, and what is wrong with what was meant to be one."""
     values, broken = [], []
-    for piece in pieces:
+    for find in finds:
         try:
-            value = decode(piece.raw) if piece.kind is Kind.VALUE else refuse(piece.raw)
-            values.append((value, piece.fenced))
+            value = decode(find.raw) if find.kind is Kind.VALUE else refuse(find.raw)
+            values.append((value, find.fenced))
         except NotJson as error:
             broken.append(str(error))
     return values, broken
 
 
-def _scalar(between: str) -> tuple[list[tuple[Any, bool]], list[str]]:
-    """A string, number or literal that stands alone but for fences and tags."""
-    try:
-        return [(decode(_AROUND.sub("", between).strip()), False)], []
-    except NotJson:
-        return [], []
+def _scalar(text: str, start: int) -> list[Any]:
+    """The string, number or literal that stands alone in `text` from `start` on, but for fences and tags."""
+    if match := _SCALAR.match(text, start):
+        try:
+            return [decode(match[1])]
+        except NotJson:
+            pass
+    return []

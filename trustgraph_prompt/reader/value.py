@@ -63,16 +63,16 @@ class Progress(Enum):
 class OpenValue:
     """Follows one object or array, whose bracket stands at `start`."""
 
-    def __init__(self, bracket: str, start: int, is_wrapper: Callable[[str], bool]) -> None:
+    def __init__(self, bracket: str, start: int, names_wrapper: Callable[[str], bool]) -> None:
         self.stack = [bracket]
         self.raw = Raw(start)
         self.element: Raw | None = None
-        self.wraps = False
+        self.is_wrapper = False
         self.elements = 0
         self.members = 1
         self.in_string = False
         self._expected = "first key" if bracket == "{" else "first element"
-        self._is_wrapper = is_wrapper
+        self._names_wrapper = names_wrapper
         self._first_key: str | None = None
 
     @property
@@ -83,7 +83,7 @@ class OpenValue:
     @property
     def in_wrapper(self) -> bool:
         """Whether the next object would be an element of the answer."""
-        return self.wraps and self.stack == ["{", "["]
+        return self.is_wrapper and self.stack == ["{", "["]
 
     def keep(self, window: str, end: int) -> None:
         """The window is given up at `end`."""
@@ -105,8 +105,8 @@ class OpenValue:
                 if grammar.OBJECTS_BEGIN_LATER.match(window, position):
                     return Progress.WAITS, position
                 key, self._first_key = self._first_key or "", None
-                if grammar.OBJECTS_BEGIN.match(window, position) and self._is_wrapper(key):
-                    self.wraps = True
+                if grammar.OBJECTS_BEGIN.match(window, position) and self._names_wrapper(key):
+                    self.is_wrapper = True
                     self._push("[")
                     return Progress.WRAPS, window.index("[", position) + 1
             position = self._run(window, position)
@@ -168,7 +168,7 @@ class OpenValue:
     def _run(self, window: str, position: int) -> int:
         """Pass many members or elements at once, where none of them has to be looked at."""
         at_first_member = len(self.stack) == 1 and self._expected == "first key"
-        may_hold_elements = self.wraps and len(self.stack) <= 2
+        may_hold_elements = self.is_wrapper and len(self.stack) <= 2
         if self._expected not in _RUNS or at_first_member or may_hold_elements or self._near_limit:
             return position
         run, then = _RUNS[self._expected]
