@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from enum import StrEnum
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ from trustgraph_prompt.errors import (
     MessageTooLarge,
     TopicInvalid,
 )
+
+
+class Name(StrEnum):
+    ID = "id"
 
 
 @pytest.fixture(params=["persistent", "non-persistent"])
@@ -102,6 +107,47 @@ async def test_text_that_is_no_unicode_is_refused(broker: Broker, topic: str) ->
         with pytest.raises(BrokerError, match="UTF-8"):
             await producer.send(b"x", key=key, properties=properties)
     assert await is_alive(producer, consumer)
+
+
+async def test_text_of_a_class_of_its_own_is_text(broker: Broker, topic: str) -> None:
+    consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
+    await producer.send(b"x", key=Name.ID, properties={Name.ID: Name.ID})
+    message = await consumer.receive()
+    assert message is not None
+    assert (message.key, message.properties) == ("id", {"id": "id"})
+
+
+async def test_what_one_does_wrong_does_not_disturb_who_works_at_the_same_time(
+    broker: Broker, topic: str
+) -> None:
+    consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
+    good, bad = producer.send(b"good"), producer.send(b"bad", properties={"n": 1})  # type: ignore[dict-item]
+    first, wrong, surrogate, last = await asyncio.gather(
+        good, bad, broker.producer("flow:tg:\ud800"), producer.send(b"alive"), return_exceptions=True
+    )
+    assert isinstance(first, str)
+    assert isinstance(wrong, BrokerError)
+    assert isinstance(surrogate, TopicInvalid)
+    assert isinstance(last, str)
+    assert [m.data for _ in range(2) if (m := await consumer.receive())] == [b"good", b"alive"]
+
+
+async def test_a_step_that_fails_in_the_store_fails_alone() -> None:
+    async with await connect("embedded:") as broker:
+        producer = await broker.producer("flow:tg:x")
+        first, wrong, last = await asyncio.gather(
+            producer.send(b"1"),
+            broker.consumer("request:tg:new", "s", buffer=2**64),
+            producer.send(b"2"),
+            return_exceptions=True,
+        )
+        assert isinstance(first, str)
+        assert isinstance(wrong, BrokerError)
+        assert isinstance(last, str)
+        consumer = await broker.consumer("flow:tg:x", "s")
+        assert [m.data for _ in range(2) if (m := await consumer.receive())] == [b"1", b"2"]
+        # Nothing of the failed step stayed behind: the place is still free.
+        await broker.consumer("request:tg:new", "s", type="exclusive")
 
 
 async def test_control_characters_survive(broker: Broker, topic: str) -> None:
@@ -208,6 +254,12 @@ async def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
         assert await consumer.receive() is not None
     for broker in brokers:
         await broker.close()
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800.db"])
+async def test_a_path_that_is_none_is_refused_at_once(path: str) -> None:
+    with pytest.raises(BrokerUnavailable, match="cannot be opened"):
+        await asyncio.wait_for(connect(f"embedded:{path}"), 30)
 
 
 async def test_a_file_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -48,6 +48,27 @@ while message := await consumer.receive():
     await consumer.acknowledge(message)
 """
 
+#: Every process opens the same new file at the same moment, again and again.
+OPEN_NEW = """
+import time
+for _ in range(15):
+    await asyncio.sleep(0.2 - time.time() % 0.2)
+    await (await connect(f"embedded:{topic}-{time.time() / 0.2:.0f}.db")).close()
+"""
+
+#: For longer than a process waits before it looks for the dead, it has no file descriptor left.
+SHORT_OF_FILES = """
+import resource
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+consumer = await broker.consumer(topic, "s")
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+await asyncio.sleep(2.5)
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+print("well again", flush=True)
+message = await consumer.receive()
+print(message.data.decode(), flush=True)
+"""
+
 SEND = """
 producer = await broker.producer(topic)
 number = 0
@@ -254,6 +275,34 @@ class TestOneFile:
                 assert len((await broker.table(topic)).entries) == 10
         assert (tmp_path / "broker.db").stat().st_size < 800_000
 
+    async def test_a_file_has_one_name_whatever_links_lead_to_it(self, tmp_path: Path, topic: str) -> None:
+        (tmp_path / "link.db").symlink_to(tmp_path / "broker.db")
+        async with (
+            await connect(f"embedded:{tmp_path}/broker.db") as one,
+            await connect(f"embedded:{tmp_path}/link.db") as two,
+        ):
+            consumer = await one.consumer(topic, "s", type="exclusive")
+            with pytest.raises(SubscriptionBusy):
+                await two.consumer(topic, "s", type="exclusive")
+            await (await two.producer(topic)).send(b"x")
+            assert await asyncio.wait_for(consumer.receive(), 30) is not None
+
+    async def test_many_processes_may_open_a_new_file_at_once(self, start: Start, tmp_path: Path) -> None:
+        processes = [await start(OPEN_NEW, str(tmp_path / "new")) for _ in range(6)]
+        assert [await process.wait() for process in processes] == [0] * 6
+
+    async def test_the_dead_are_still_found_after_a_time_without_file_descriptors(
+        self, start: Start, broker_url: str, broker: Broker, topic: str
+    ) -> None:
+        await (await broker.producer(topic)).send(b"x")
+        holder = await start(HOLD.format(type="shared"), topic)
+        assert await said(holder) == "x"
+        survivor = await start(SHORT_OF_FILES, topic)
+        assert await said(survivor) == "well again"
+        await broker.close()  # this process would find the dead too
+        holder.kill()
+        assert await asyncio.wait_for(said(survivor), 30) == "x"
+
     async def test_a_path_longer_than_a_socket_allows_works(self, tmp_path: Path, topic: str) -> None:
         deep = tmp_path / ("d" * 120)
         deep.mkdir()
@@ -282,4 +331,4 @@ class TestOneFile:
 
 
 def left_behind(directory: Path) -> list[str]:
-    return [path.name for path in (directory / "broker.db-peers").glob("*")]
+    return [path.name for path in directory.glob("*-peers/*")]

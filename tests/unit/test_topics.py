@@ -41,6 +41,8 @@ def test_a_topic_that_is_no_queue_stays_a_uri(topic: str) -> None:
         "flow:t g:x",
         "flow:tg:a b",
         "flow:tg:a\x00",
+        "flow:tg:a\ud800",
+        "persistent://tg/flow/\udfff",
         "kafka://tg/flow/x",
         "persistent://tg/flow",
         "persistent://tg/flow/",

@@ -1,4 +1,4 @@
-"""Ending things for certain: whoever is cancelled meanwhile, whatever fails, however often it is asked for."""
+"""Ending things for certain: whoever is cancelled, whatever fails, and however often it is asked for."""
 
 from __future__ import annotations
 

@@ -51,6 +51,8 @@ def check_size(topic: str, data: bytes, key: str | None, properties: Mapping[str
     try:
         text = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
         size = len(data) + text + len((key or "").encode())
+    except AttributeError as error:
+        raise BrokerError(f"{topic}: keys and properties must be text: {error}") from error
     except UnicodeEncodeError as error:
         raise BrokerError(f"{topic}: a key or property cannot be encoded as UTF-8: {error}") from error
     limit = MAX_MESSAGE_SIZE + (_LETTER_ALLOWANCE if topics.is_letter_topic(topic) else 0)

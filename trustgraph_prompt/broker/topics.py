@@ -21,10 +21,10 @@ _PERSISTENCE: Final = {
 }
 _URI: Final = re.compile(
     r"(?P<persistence>persistent|non-persistent)://"
-    r"(?P<tenant>[\w=:.-]+)/(?P<namespace>[\w=:.-]+)/(?P<name>[^\s/\x00-\x1f\x7f]+)",
+    r"(?P<tenant>[\w=:.-]+)/(?P<namespace>[\w=:.-]+)/(?P<name>[^\s/\x00-\x1f\x7f\ud800-\udfff]+)",
     re.ASCII,
 )
-_SUBSCRIPTION: Final = re.compile(r"[^\s/\x00-\x1f\x7f]+")
+_SUBSCRIPTION: Final = re.compile(r"[^\s/\x00-\x1f\x7f\ud800-\udfff]+")
 _LONGEST: Final = 512
 
 

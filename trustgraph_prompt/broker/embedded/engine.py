@@ -11,6 +11,7 @@ import enum
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
@@ -84,7 +85,7 @@ class Engine:
     def _main(self) -> None:
         try:
             database = self._open()
-        except (sqlite3.Error, BrokerUnavailable) as error:
+        except Exception as error:  # also a path that is none; whoever waits must be told
             self._refuse(BrokerUnavailable(f"{self._path}: cannot be opened: {error}"))
             return
         with contextlib.closing(database):
@@ -95,8 +96,10 @@ class Engine:
     def _open(self) -> sqlite3.Connection:
         database = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
+            database.execute("BEGIN")  # one look, while another process may be making the tables
             schema.check(database)
-            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("COMMIT")
+            _share(database)
             database.execute("PRAGMA foreign_keys = ON")
         except BaseException:
             database.close()
@@ -122,7 +125,7 @@ class Engine:
             database.execute(f"PRAGMA synchronous = {'FULL' if effect is Effect.DURABLE else 'NORMAL'}")
             database.execute("BEGIN" if effect is Effect.READ else "BEGIN IMMEDIATE")
             for step in batch:
-                _do(step, store)
+                self._do(step, database, store)
             database.execute("COMMIT")
         except Exception as error:
             self._roll_back(database, batch, error)
@@ -134,14 +137,32 @@ class Engine:
                     self._committed(store, store.touched)
         self._call(lambda: _settle(batch))
 
+    def _do(self, step: _Step, database: sqlite3.Connection, store: Store) -> None:
+        """Run one step; what goes wrong in it is undone, and its own affair."""
+        database.execute("SAVEPOINT step")
+        try:
+            step.value = step.run(store)
+        except Exception as error:
+            if not database.in_transaction:  # SQLite itself gave up on all of it: a full disk, say
+                raise
+            step.error = self._presentable(error)
+            database.execute("ROLLBACK TO step")
+        database.execute("RELEASE step")
+
+    def _presentable(self, error: Exception) -> BrokerError:
+        if isinstance(error, BrokerError):
+            return error
+        kind = BrokerUnavailable if isinstance(error, sqlite3.Error) else BrokerError
+        ours = kind(f"{self._path}: {error}")
+        ours.__cause__ = error
+        return ours
+
     def _roll_back(self, database: sqlite3.Connection, batch: list[_Step], error: Exception) -> None:
         with contextlib.suppress(sqlite3.Error):
             if database.in_transaction:
                 database.execute("ROLLBACK")
-        if isinstance(error, sqlite3.Error):
-            error = BrokerUnavailable(f"{self._path}: {error}")
         for step in batch:
-            step.error = step.error or error
+            step.error = step.error or self._presentable(error)
 
     def _refuse(self, error: BrokerError) -> None:
         while batch := self._next_batch():
@@ -154,12 +175,17 @@ class Engine:
             self._loop.call_soon_threadsafe(callback)
 
 
-def _do(step: _Step, store: Store) -> None:
-    """Run one step; what it refuses, before it has written anything, is its own affair."""
-    try:
-        step.value = step.run(store)
-    except BrokerError as error:
-        step.error = error
+def _share(database: sqlite3.Connection) -> None:
+    """Write ahead. For this alone SQLite does not wait for another process that is doing the same."""
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def _settle(batch: Iterable[_Step]) -> None:

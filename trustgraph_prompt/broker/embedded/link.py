@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from collections import defaultdict
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 MEMORY: Final = ":memory:"
 
 #: How often a process looks for the dead, and for news it was not told of.
@@ -28,7 +31,7 @@ class Link:
 
     def __init__(self, path: str) -> None:
         if path != MEMORY:
-            path = os.path.abspath(os.path.expanduser(path))
+            path = _real(path)
         self.path = path
         self.connection = 0
         self._loop = asyncio.get_running_loop()
@@ -121,8 +124,12 @@ class Link:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATROL_SECONDS):
                     await self._patrol_early.wait()
-            with suppress(BrokerUnavailable):  # whoever uses the broker is told of it there
+            try:
                 await self._look_around(peers)
+            except BrokerUnavailable:
+                pass  # whoever uses the broker is told of it there
+            except OSError as error:
+                _log.warning("%s: cannot look for processes that died: %s", self.path, error)
 
     async def _look_around(self, peers: Peers) -> None:
         """Free what the dead held, and look at the file's version in case a datagram was lost."""
@@ -135,3 +142,11 @@ class Link:
         if version != self._version:
             self._version = version
             self._ring_all()
+
+
+def _real(path: str) -> str:
+    """The one name by which all processes find each other, whatever links lead to the file."""
+    try:
+        return os.path.realpath(os.path.expanduser(path))
+    except ValueError as error:
+        raise BrokerUnavailable(f"{path!r} cannot be opened: {error}") from error

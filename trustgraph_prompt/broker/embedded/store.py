@@ -17,7 +17,7 @@ import orjson
 
 from trustgraph_prompt.broker.embedded import schema
 from trustgraph_prompt.broker.protocol import Message
-from trustgraph_prompt.errors import BrokerClosed, SubscriptionBusy
+from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, SubscriptionBusy
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +315,8 @@ class Store:
             )
 
     def _listen(self, connection: int, topic: int, subscription: int | None, room: int) -> int:
+        if not self._database.execute("SELECT 1 FROM connections WHERE id = ?", (connection,)).fetchone():
+            raise BrokerUnavailable("this connection was taken for dead by another process: connect again")
         return self._insert(
             "INSERT INTO listeners (connection, topic, subscription, room) VALUES (?, ?, ?, ?)",
             connection,
@@ -335,7 +337,7 @@ class Store:
             topic,
             key,
             data,
-            orjson.dumps(dict(properties)),
+            orjson.dumps({str.__str__(name): str.__str__(value) for name, value in properties.items()}),
             now,
         )
 
