@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import Any
@@ -16,11 +16,13 @@ MAX_EFFORT = 50_000_000  # about a second
 _SMALL = 1_000  # subschemas to each value: no reason to measure values
 _LEVELS = 200  # the reader refuses deeper values
 
-_LISTS_IN_PLACE = ("allOf", "anyOf", "oneOf")
-_MAPS_IN_PLACE = ("dependentSchemas", "dependencies")
-_IN_PLACE = ("not", "if", "then", "else")
-_OTHER_MEMBERS = ("additionalProperties", "unevaluatedProperties")
-_OTHER_ELEMENTS = ("items", "additionalItems", "unevaluatedItems")
+# What a subschema applies. Of those `apart`, no two meet the same member or element; those `together` may.
+_IN_PLACE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies")
+_MEMBERS_APART = ("properties", "additionalProperties", "unevaluatedProperties")
+_MEMBERS_TOGETHER = ("patternProperties", "propertyNames")
+_ELEMENTS_APART = ("prefixItems", "items", "additionalItems", "unevaluatedItems")
+_ELEMENTS_TOGETHER = ("contains",)
+_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "dependencies")
 _ANCHORS = ("$anchor", "$dynamicAnchor")
 
 
@@ -62,16 +64,13 @@ def _within(value: object) -> Iterable[object]:
 
 @dataclass
 class _Node:
-    """What a subschema applies: to the value itself, to the members of it, to the elements of it.
+    """The numbers of what a subschema applies: to the value itself, to its members, to its elements."""
 
-    Of the subschemas `apart`, no two meet the same member or element; those `together` may all do.
-    """
-
-    in_place: list[int] = field(default_factory=list)
-    members_apart: list[int] = field(default_factory=list)
-    members_together: list[int] = field(default_factory=list)
-    elements_apart: list[int] = field(default_factory=list)
-    elements_together: list[int] = field(default_factory=list)
+    in_place: list[int]
+    members_apart: list[int]
+    members_together: list[int]
+    elements_apart: list[int]
+    elements_together: list[int]
 
 
 def _levels(nodes: list[_Node]) -> list[int]:
@@ -135,35 +134,33 @@ class _Graph:
             self._schemas.append(schema)
         return [self._numbers[id(schema)]]
 
-    def _all(self, schemas: Any) -> list[int]:
-        if isinstance(schemas, dict):
-            schemas = schemas.values()
-        return [number for schema in schemas for number in self._number(schema)]
+    def _held(self, schema: Mapping[str, Any], keywords: Iterable[str]) -> list[int]:
+        """The numbers of the subschemas that `keywords` hold: one, a list of them, or some by name."""
+        numbers: list[int] = []
+        for keyword in keywords:
+            held = schema.get(keyword)
+            one_or_more = _within(held) if keyword in _BY_NAME or isinstance(held, list) else (held,)
+            for subschema in one_or_more:
+                numbers += self._number(subschema)
+        return numbers
 
     def _node(self, schema: Mapping[str, Any]) -> _Node:
         base = _base_of(schema, self._schema)
         if schema is not self._schema and base is not None:
             raise ContractError("an $id within a schema", found=base, expected="one of the whole schema only")
-        found = schema.get
         self.has_alternatives |= "anyOf" in schema or "oneOf" in schema
-        in_place = [number for key in _LISTS_IN_PLACE for number in self._all(found(key, ()))]
-        in_place += [number for key in _MAPS_IN_PLACE for number in self._all(found(key, ()))]
-        in_place += [number for key in _IN_PLACE for number in self._number(found(key))]
-        in_place += [number for key in ("$ref", "$dynamicRef") for number in self._target(found(key))]
+        in_place = self._held(schema, _IN_PLACE)
+        in_place += self._target(schema.get("$ref")) + self._target(schema.get("$dynamicRef"))
         if "$recursiveRef" in schema:
             in_place += self._number(self._schema)
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
             in_place *= 2  # they are asked again what they looked at
-        items = found("items")
         return _Node(
             in_place,
-            members_apart=self._all(found("properties", ()))
-            + [number for key in _OTHER_MEMBERS for number in self._number(found(key))],
-            members_together=self._all(found("patternProperties", ())) + self._number(found("propertyNames")),
-            elements_apart=self._all(found("prefixItems", ()))
-            + (self._all(items) if isinstance(items, list) else [])
-            + [number for key in _OTHER_ELEMENTS for number in self._number(found(key))],
-            elements_together=self._number(found("contains")),
+            self._held(schema, _MEMBERS_APART),
+            self._held(schema, _MEMBERS_TOGETHER),
+            self._held(schema, _ELEMENTS_APART),
+            self._held(schema, _ELEMENTS_TOGETHER),
         )
 
     def _target(self, reference: Any) -> list[int]:
