@@ -67,7 +67,7 @@ class TestRead:
         result = run("read", "answer.txt", "--format", "jsonl", "--schema", "schema.json", folder=tmp_path)
         assert result.returncode == 0
         assert result.stdout == '{"entity": "chalk", "definition": "rock"}\n'
-        assert "refused object 1" in result.stderr
+        assert "refused object 2" in result.stderr
         assert "definition" in result.stderr
 
     def test_reads_standard_input(self) -> None:

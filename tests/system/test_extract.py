@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import subprocess
 import time
@@ -61,7 +62,7 @@ class TestTheDemo:
         assert summary["open"] == 0
         assert summary["refused"] == len(summary["refusals"]) == 6
         assert summary["refusals"][0].startswith(
-            place.format(4, "extract-definitions") + ", object 2: /definition"
+            place.format(4, "extract-definitions") + ", object 3: /definition"
         )
         assert summary["cut"] == {
             "completed": [place.format(2, "extract-relationships"), place.format(6, "extract-definitions")],
@@ -116,7 +117,7 @@ class TestAgain:
         failed = run("extract", DOCUMENT, *server, "-o", out, "--chunk-size", "4000", "--json")
         summary = json.loads(failed.stdout)
         assert failed.returncode == 1
-        assert len(summary["failures"]) == summary["answers"] > 0
+        assert len(summary["failures"]) > summary["answers"] == 0
         assert "127.0.0.1:9" in summary["failures"][0]
         again = run("extract", DOCUMENT, *server, "-o", out, "--chunk-size", "4000", "--json")
         assert json.loads(again.stdout)["from_earlier_runs"] == 0
@@ -131,6 +132,50 @@ class TestAgain:
         summary = json.loads(result.stdout)
         assert summary["tokens"] == once
         assert sum(summary["objects"].values()) == 2 * OBJECTS
+
+    def test_a_document_that_is_named_twice_counts_once(self, tmp_path: Path, expected: bytes) -> None:
+        out = tmp_path / "o.jsonl"
+        link = tmp_path / "link.txt"
+        link.symlink_to(DOCUMENT)
+        run("extract", DOCUMENT, DOCUMENT, link, "--provider", SCRIPTED, "-o", out)
+        assert out.read_bytes() == expected
+
+
+class TestTheFileOfObjects:
+    def test_is_never_one_that_something_else_has_written(self, tmp_path: Path) -> None:
+        (tmp_path / "n.txt").write_text("Chalk is soft.")
+        (tmp_path / "n.txt.state").write_text("Chalk is white.")
+        (tmp_path / "precious.jsonl").write_text("precious")
+        (tmp_path / "foreign.jsonl.state").write_text("precious")
+        os.mkfifo(tmp_path / "fifo")
+        before = {file.name for file in tmp_path.iterdir()}
+        refused = {
+            ("n.txt", "n.txt"): "would overwrite the document",
+            ("n.txt.state", "n.txt"): "would overwrite the document",
+            ("n.txt", "precious.jsonl"): "not by extract",
+            ("n.txt", "foreign.jsonl"): "is no state of an extract",
+            ("n.txt", "-"): "not to standard output",
+            ("n.txt", "fifo"): "is no regular file",
+            ("n.txt", "/dev/stdout"): "is no regular file",
+        }
+        for (document, out), told in refused.items():
+            result = run("extract", document, "--provider", SCRIPTED, "-o", out, folder=tmp_path)
+            assert result.returncode == 2, out
+            assert told in result.stderr, out
+        assert {file.name for file in tmp_path.iterdir()} == before
+        assert (tmp_path / "n.txt").read_text() == "Chalk is soft."
+        assert (tmp_path / "precious.jsonl").read_text() == "precious"
+
+    def test_stays_as_it_was_where_nobody_answers(self, tmp_path: Path, expected: bytes) -> None:
+        out = tmp_path / "o.jsonl"
+        command = ["extract", DOCUMENT, "-o", out, "--chunk-size", "2000"]
+        run(*command, "--provider", SCRIPTED)
+        result = run(*command, "--base-url", "http://127.0.0.1:9/v1", "--model", "m")
+        assert result.returncode == 1
+        assert f"{out} stays as it was" in result.stdout
+        assert "0/14 answers, 0/7 chunks" in result.stderr
+        assert out.read_bytes() == expected
+        assert not out.with_name("o.jsonl.part").exists()
 
 
 @pytest.fixture
@@ -161,8 +206,9 @@ def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 def wait_for_objects(out: Path, process: subprocess.Popen[str], seconds: float = 60) -> None:
     """Wait until the first objects are written, while the run goes on."""
+    part = out.with_name(f"{out.name}.part")
     deadline = time.monotonic() + seconds
-    while not (out.exists() and out.stat().st_size):
+    while not (part.exists() and part.stat().st_size):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -236,7 +282,7 @@ class TestInterrupted:
             result = run(*command)
             assert result.returncode == 1
             assert "another extract" in result.stderr
-            assert out.stat().st_size > 0
+            assert out.with_name("o.jsonl.part").stat().st_size > 0
 
 
 def wait_for_state(out: Path, seconds: float = 60) -> None:

@@ -51,7 +51,8 @@ def push(
     for refusal in PromptSet.build(entries).refused.values():
         raise refusal
     _with(broker, lambda connected: config.push(connected, workspace, entries, topic=topic))
-    typer.echo(f"pushed {len(entries)} entries to workspace {workspace}: {', '.join(sorted(entries))}")
+    count = output.counted(len(entries), "entry", "entries")
+    typer.echo(f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}")
 
 
 @app.command("list", epilog="Example:  trustgraph-prompt config list --workspace default --json")

@@ -8,18 +8,14 @@ import shlex
 import shutil
 import signal
 import sys
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trustgraph_prompt.cli import options, output
-from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.worker.extract import Extraction
 
@@ -46,7 +42,13 @@ def command(
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT.jsonl", help="Where the objects go.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT.jsonl",
+            help="Where the objects go. A file that extract has not written is not overwritten.",
+        ),
     ] = Path("extracted.jsonl"),
     script: options.ProviderOption = None,
     base_url: options.BaseUrlOption = None,
@@ -62,9 +64,11 @@ def command(
 ) -> None:
     """Ask prompts about every chunk of some text files, and write each valid object as a line of OUT.jsonl.
 
-    A line says where its object is from: {"prompt", "file", "chunk", "object"}. What was answered is kept in
+    A line says where its object is from: {"prompt", "file", "chunk", "object"}. Lines gather in
+    OUT.jsonl.part, which takes the place of OUT.jsonl at the end. What was answered is kept in
     OUT.jsonl.state: after an interruption, run the same command again, and only the rest is asked.
     """
+    from trustgraph_prompt.cli.destination import Destination
     from trustgraph_prompt.cli.progress import Progress
     from trustgraph_prompt.cli.tally import Tally
     from trustgraph_prompt.worker import extract, gather
@@ -75,9 +79,10 @@ def command(
     terms = options.terms(term)
     provider = options.provider(script, base_url, model)
     jobs = extract.jobs(files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size)
+    destination = Destination(out, files)
     tally = Tally(jobs)
-    with _opened(out) as file, Progress(tally) as progress:
-        lines = gather.Lines(file, bare=bare)
+    with Progress(tally) as progress:
+        lines = gather.Lines(destination.write, bare=bare)
 
         def listen(result: gather.Result) -> None:
             lines.add(result)
@@ -91,17 +96,21 @@ def command(
             jobs,
             prompts,
             provider,
-            state=out.with_name(f"{out.name}.state"),
+            state=destination.state,
             terms=terms,
             concurrency=concurrency,
             listen=listen,
         )
         interrupted = asyncio.run(_run(extraction, provider))
         lines.finish()
+    if tally.answered:
+        destination.replace()
+    else:
+        destination.discard()
     if as_json:
         output.print_json({"output": str(out), **tally.as_json()})
     else:
-        typer.echo(f"{tally.summary()}\n-> {out}")
+        typer.echo(f"{tally.summary()}\n{f'-> {out}' if tally.answered else f'{out} stays as it was'}")
     if interrupted:
         output.note("interrupted; run the same command again for the rest")
         raise typer.Exit(130)
@@ -148,17 +157,3 @@ def _the_same_with_a_model(script: str) -> str:
         "\nThese answers were recorded. The same with a real model, on any OpenAI-compatible server:\n"
         f"  {command} --base-url http://localhost:11434/v1 --model NAME"
     )
-
-
-@contextmanager
-def _opened(out: Path) -> Iterator[BinaryIO]:
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        file = out.open("ab")
-    except OSError as error:
-        raise ConfigError(f"cannot be written: {error.strerror}", where=str(out)) from error
-    try:
-        yield file
-    finally:
-        with suppress(OSError):  # whoever wrote has flushed, and said so where it failed
-            file.close()

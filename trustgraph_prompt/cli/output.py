@@ -50,6 +50,11 @@ def note(text: str) -> None:
     typer.echo(text, err=True)
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """`1 chunk`, `1,000 chunks`."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def print_outcome(outcome: Outcome, *, as_json: bool) -> None:
     """The value of an outcome, and what there is to say about it. Exits with 1 where there is no value."""
     if as_json:
@@ -100,7 +105,7 @@ def _print_value(outcome: Outcome) -> None:
 def _explain(outcome: Outcome) -> None:
     for rejected in outcome.rejected:
         for issue in rejected.issues:
-            note(f"refused object {rejected.index}: {issue}")
+            note(f"refused object {rejected.index + 1}: {issue}")
     if outcome.truncated:
         note("cut off: the answer ends before the model had finished")
     if outcome.cause is not None:

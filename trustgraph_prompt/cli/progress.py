@@ -69,7 +69,8 @@ class _Lines:
         self._last = time.monotonic()
 
     def start(self) -> None:
-        output.note(f"asking about {self._tally.chunks:,} chunks, {len(self._tally.jobs):,} answers in all")
+        chunks = output.counted(self._tally.chunks, "chunk")
+        output.note(f"asking about {chunks}, {output.counted(len(self._tally.jobs), 'question')} in all")
 
     def update(self) -> None:
         if time.monotonic() - self._last >= SECONDS_BETWEEN_LINES:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trustgraph_prompt.cli.output import counted
+
 if TYPE_CHECKING:
     from trustgraph_prompt.worker.gather import Job, Result
 
@@ -52,8 +54,18 @@ class Tally:
 
     @property
     def chunks_done(self) -> int:
-        """Chunks about which every prompt was asked."""
+        """Chunks about which every prompt was answered."""
         return self.chunks - len(self._jobs_of_chunk)
+
+    @property
+    def answered(self) -> int:
+        """Jobs that have an answer; a failure is none."""
+        return self.done - len(self.failed)
+
+    @property
+    def open(self) -> int:
+        """Jobs that have no result yet."""
+        return len(self.jobs) - self.done
 
     @property
     def seconds(self) -> float:
@@ -71,10 +83,10 @@ class Tally:
         self.done += 1
         self.earlier += result.earlier
         self.objects[job.prompt] += len(result.objects)
-        self._one_less_for((job.file, job.chunk))
         place = f"{job.file} chunk {job.chunk}, {job.prompt}"
         if result.failure is None:
             self.failed_in_a_row = 0
+            self._one_less_for((job.file, job.chunk))
         else:
             self.failed_in_a_row += 1
             self.failed.append(Remark(job.position, place, result.failure))
@@ -82,7 +94,7 @@ class Tally:
             return
         self.refused_count += answer.rejected_count
         self.refused += (
-            Remark(job.position, f"{place}, object {rejected['index']}", _why(rejected))
+            Remark(job.position, f"{place}, object {rejected['index'] + 1}", _why(rejected))
             for rejected in answer.rejected
         )
         if answer.truncated:
@@ -99,8 +111,9 @@ class Tally:
         objects = self.objects.total()
         rate = objects / max(self.seconds, 0.001)
         return (
-            f"{self.done:,}/{len(self.jobs):,} answers, {self.chunks_done:,}/{self.chunks:,} chunks, "
-            f"{objects:,} objects, {self.tokens:,} tokens, {rate:,.1f} objects/s"
+            f"{self.answered:,}/{counted(len(self.jobs), 'answer')}, "
+            f"{self.chunks_done:,}/{counted(self.chunks, 'chunk')}, "
+            f"{counted(objects, 'object')}, {counted(self.tokens, 'token')}, {rate:,.1f} objects/s"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -108,8 +121,8 @@ class Tally:
         return {
             "objects": dict(self.objects),
             "chunks": self.chunks,
-            "answers": self.done,
-            "open": len(self.jobs) - self.done,
+            "answers": self.answered,
+            "open": self.open,
             "from_earlier_runs": self.earlier,
             "refused": self.refused_count,
             "refusals": _told(self.refused),
@@ -123,19 +136,22 @@ class Tally:
         """The whole of it, for people."""
         files = len({job.file for job in self.jobs})
         lines = [
-            f"{_number(self.objects.total(), 'object')} from {_number(self.chunks, 'chunk')} of "
-            f"{_number(files, 'file')} in {self.seconds:.1f} s, {self.tokens:,} tokens "
+            f"{counted(self.objects.total(), 'object')} from {counted(self.chunks, 'chunk')} of "
+            f"{counted(files, 'file')} in {self.seconds:.1f} s, {counted(self.tokens, 'token')} "
             f"({self.tokens_in:,} in, {self.tokens_out:,} out)"
         ]
         lines += (f"  {prompt:<28} {count:>6,}" for prompt, count in self.objects.items())
         if self.earlier:
-            lines.append(f"{_number(self.earlier, 'answer')} kept from earlier runs, not paid again")
+            lines.append(f"{counted(self.earlier, 'answer')} kept from earlier runs, not paid again")
         lines += _section("refused", self.refused_count, "object", _told(self.refused))
         lines += _section("cut off, then completed", len(self.completed), "answer", _told(self.completed))
         lines += _section("cut off for good", len(self.truncated), "answer", _told(self.truncated))
         reasons = Counter(remark.text for remark in self.failed).most_common()
         failures = [f"{count:,} × {reason}" for reason, count in reasons]
-        lines += _section("failed", len(self.failed), "answer", failures)
+        lines += _section("failed", len(self.failed), "question", failures)
+        if self.open:
+            chunks = counted(self.chunks - self.chunks_done, "chunk")
+            lines.append(f"not asked: {counted(self.open, 'question')}; {chunks} not answered whole")
         return "\n".join(lines)
 
     def _one_less_for(self, chunk: tuple[str, int]) -> None:
@@ -161,8 +177,4 @@ def _section(title: str, count: int, noun: str, examples: Sequence[str]) -> list
         return []
     shown = [f"  {example}" for example in examples[:MAX_EXAMPLES]]
     more = len(examples) - len(shown)
-    return [f"{title}: {_number(count, noun)}", *shown, *([f"  and {more:,} more"] if more else [])]
-
-
-def _number(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return [f"{title}: {counted(count, noun)}", *shown, *([f"  and {more:,} more"] if more else [])]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -44,14 +45,18 @@ def jobs(
 ) -> list[Job]:
     """Each prompt about each chunk, in the order of the files. Raises `ConfigError` for an unusable file.
 
+    A file that is named twice, by whatever path, counts once.
     `model` names who answers: what somebody else answered does not count.
     """
     for prompt in prompts:
         if prompt.contract.format == "text":
             raise ConfigError("it answers with text, and there are no objects in that", where=prompt.id)
+    once: dict[str, Path] = {}
+    for file in files:
+        once.setdefault(os.path.realpath(file), file)
     asked = (
         (prompt, file, number, text)
-        for file in files
+        for file in once.values()
         for number, text in enumerate(documents.chunks(documents.read(file), chunk_size), 1)
         for prompt in prompts
     )

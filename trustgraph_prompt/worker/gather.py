@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import IO
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Message
-from trustgraph_prompt.errors import TrustgraphPromptError
 from trustgraph_prompt.worker.answer import UNSERVED, Answer
 
 _HAS_AN_ANSWER = "llm-error"
@@ -122,13 +120,10 @@ class Lines:
     """The file of objects: one a line, in the order of the jobs whatever the order of their answers.
 
     A line says where its object is from, `{"prompt", "file", "chunk", "object"}`; `bare` is the object alone.
-    What was in `file`, which is open for appending, goes when the first result comes. Raises
-    `TrustgraphPromptError` where the file cannot be written.
     """
 
-    def __init__(self, file: IO[bytes], *, bare: bool = False) -> None:
-        self._file = file
-        self._started = False
+    def __init__(self, write: Callable[[Iterable[bytes]], None], *, bare: bool = False) -> None:
+        self._write_lines = write
         self._bare = bare
         self._next = 0
         self._waiting: dict[int, Result] = {}
@@ -147,16 +142,7 @@ class Lines:
         self._write([self._waiting.pop(position) for position in sorted(self._waiting)])
 
     def _write(self, results: Iterable[Result]) -> None:
-        try:
-            if not self._started:
-                self._file.truncate(0)
-                self._started = True
-            self._file.writelines(
-                self._line(result.job, found) for result in results for found in result.objects
-            )
-            self._file.flush()
-        except OSError as error:
-            raise TrustgraphPromptError(f"{self._file.name}: cannot be written: {error.strerror}") from error
+        self._write_lines(self._line(result.job, found) for result in results for found in result.objects)
 
     def _line(self, job: Job, found: bytes) -> bytes:
         if self._bare:
