@@ -321,3 +321,26 @@ async def test_a_closed_consumer_settles_nothing(broker: Broker, topic: str) -> 
     ):
         with pytest.raises(BrokerClosed):
             await settle
+
+
+async def test_a_cancelled_receive_loses_nothing(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s")
+    for number in range(10):
+        payload = b"%d" % number
+        early = asyncio.create_task(consumer.receive())
+        for _ in range(number):
+            await asyncio.sleep(0)
+        early.cancel()
+        await asyncio.gather(early, return_exceptions=True)
+        await publish(broker, topic, payload)
+        late = asyncio.create_task(consumer.receive())
+        for _ in range(number):
+            await asyncio.sleep(0)
+        late.cancel()
+        given = (await asyncio.gather(late, return_exceptions=True))[0]
+        message = (
+            await asyncio.wait_for(consumer.receive(), 30) if isinstance(given, BaseException) else given
+        )
+        assert message is not None
+        assert message.data == payload
+        await consumer.acknowledge(message)

@@ -8,14 +8,15 @@ import sqlite3
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from statistics import median
 
 import pytest
 
 from trustgraph_prompt.broker import Broker, connect
-from trustgraph_prompt.errors import SubscriptionBusy
+from trustgraph_prompt.broker.embedded import engine
+from trustgraph_prompt.errors import BrokerUnavailable, SubscriptionBusy
 
 Process = asyncio.subprocess.Process
 Start = Callable[..., Awaitable[Process]]
@@ -302,6 +303,38 @@ class TestOneFile:
         await broker.close()  # this process would find the dead too
         holder.kill()
         assert await asyncio.wait_for(said(survivor), 30) == "x"
+
+    async def test_a_close_that_was_cancelled_frees_the_place_all_the_same(
+        self, broker_url: str, broker: Broker, topic: str
+    ) -> None:
+        other = await connect(broker_url)
+        await other.consumer(topic, "s", type="exclusive")
+        cancelled = asyncio.create_task(other.close())
+        await asyncio.sleep(0)
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
+        await other.close()
+        await broker.consumer(topic, "s", type="exclusive")
+
+    async def test_a_close_that_failed_can_be_repeated(
+        self, broker_url: str, topic: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)
+        async with await connect(broker_url) as broker:
+            only = await broker.consumer(topic, "s", type="exclusive")
+            volatile = f"non-{topic}"
+            stopped = await broker.consumer(volatile, "s", type="exclusive")
+            with closing(sqlite3.connect(broker_url.partition(":")[2], isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                with pytest.raises(BrokerUnavailable):
+                    await only.close()
+                with pytest.raises(BrokerUnavailable):
+                    await stopped.stop()
+                other.execute("COMMIT")
+            await only.close()
+            await stopped.stop()
+            await broker.consumer(topic, "s", type="exclusive")
+            await broker.consumer(volatile, "s", type="exclusive")
 
     async def test_a_path_longer_than_a_socket_allows_works(self, tmp_path: Path, topic: str) -> None:
         deep = tmp_path / ("d" * 120)

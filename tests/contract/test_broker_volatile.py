@@ -177,3 +177,40 @@ async def test_it_cannot_be_read_back(broker: Broker, topic: str) -> None:
         await broker.reader(topic)
     with pytest.raises(TopicInvalid):
         await broker.table(topic)
+
+
+async def test_a_cancelled_receive_loses_nothing(broker: Broker, topic: str) -> None:
+    consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
+    for number in range(10):
+        payload = b"%d" % number
+        await producer.send(payload)
+        cancelled = asyncio.create_task(consumer.receive())
+        for _ in range(number):
+            await asyncio.sleep(0)
+        cancelled.cancel()
+        given = (await asyncio.gather(cancelled, return_exceptions=True))[0]
+        message = (
+            await asyncio.wait_for(consumer.receive(), 30) if isinstance(given, BaseException) else given
+        )
+        assert message is not None
+        assert message.data == payload
+
+
+async def test_what_was_sent_before_the_end_of_stop_is_given_before_none(broker: Broker, topic: str) -> None:
+    consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
+    waiting = asyncio.create_task(consumer.receive())
+    sending = asyncio.create_task(producer.send(b"x"))
+    stopping = asyncio.create_task(consumer.stop())
+    first = await waiting
+    await asyncio.gather(sending, stopping)
+    assert await consumer.receive() is None, "a message came after None" if first is None else "one too many"
+
+
+async def test_a_stop_that_was_cancelled_goes_on(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s", type="exclusive")
+    stopping = asyncio.create_task(consumer.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()
+    await asyncio.gather(stopping, return_exceptions=True)
+    await consumer.stop()
+    await broker.consumer(topic, "s", type="exclusive")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypeVar
-from weakref import WeakSet
+from typing import Literal
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.caller import TopicCaller
+from trustgraph_prompt.broker.closing import Ending, Handles, each
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.handles import (
     EmbeddedProducer,
@@ -21,20 +21,13 @@ from trustgraph_prompt.broker.table import ReaderTable
 from trustgraph_prompt.errors import TopicInvalid
 
 
-class _Closeable(Protocol):
-    async def close(self) -> None: ...
-
-
-H = TypeVar("H", bound=_Closeable)
-
-
 class EmbeddedBroker:
     """A broker in this process's memory, or in a file which several processes share."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._handles: WeakSet[_Closeable] = WeakSet()
-        self._closed = False
+        self._handles = Handles()
+        self._ending = Ending(lambda: each([self._handles.close, link.close]))
 
     @classmethod
     async def connect(cls, path: str = MEMORY) -> EmbeddedBroker:
@@ -51,7 +44,7 @@ class EmbeddedBroker:
             place = await self._link.run(
                 lambda store: store.attend(connection, store.topic(topic), name, exclusive, buffer)
             )
-            return self._keep(VolatileConsumer(self._link, place, topic, name))
+            return self._handles.keep(VolatileConsumer(self._link, place, topic, name))
         retry = topics.retry_topic(topic, name)
         place = await self._link.run(
             lambda store: store.subscribe(
@@ -59,12 +52,12 @@ class EmbeddedBroker:
             ),
             Effect.DURABLE,
         )
-        return self._keep(PersistentConsumer(self._link, place, topic, name))
+        return self._handles.keep(PersistentConsumer(self._link, place, topic, name))
 
     async def producer(self, topic: str, *, batch: bool = False) -> EmbeddedProducer:
         topic = topics.resolve(topic)
         number = await self._link.run(lambda store: store.topic(topic))
-        return self._keep(EmbeddedProducer(self._link, topic, number))
+        return self._handles.keep(EmbeddedProducer(self._link, topic, number))
 
     async def reader(
         self, topic: str, *, start: Literal["earliest", "latest"] = "earliest"
@@ -78,30 +71,21 @@ class EmbeddedBroker:
             place = store.follow(self._link.connection, number)
             return place, store.last(number) if start == "latest" else 0
 
-        return self._keep(EmbeddedReader(self._link, *await self._link.run(follow)))
+        return self._handles.keep(EmbeddedReader(self._link, *await self._link.run(follow)))
 
     async def table(self, topic: str) -> ReaderTable:
         topic = topics.resolve(topic)
         await self._link.run(lambda store: store.compact(store.topic(topic)))
-        return self._keep(await ReaderTable.open(await self.reader(topic)))
+        return self._handles.keep(await ReaderTable.open(await self.reader(topic)))
 
     async def caller(self, request: str, response: str) -> TopicCaller:
-        return self._keep(await TopicCaller.open(self, request, response))
+        return self._handles.keep(await TopicCaller.open(self, request, response))
 
     async def close(self) -> None:
-        if self._closed:
-            return
-        self._closed = True
-        for handle in list(self._handles):
-            await handle.close()
-        await self._link.close()
+        await self._ending.reach()
 
     async def __aenter__(self) -> EmbeddedBroker:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
-
-    def _keep(self, handle: H) -> H:
-        self._handles.add(handle)
-        return handle

@@ -5,15 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Final, Generic, TypeVar
 
 from trustgraph_prompt.broker import envelope, topics
+from trustgraph_prompt.broker.closing import Ending
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.link import Link
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.protocol import Message
 from trustgraph_prompt.errors import BrokerClosed, BrokerError
+
+T = TypeVar("T")
 
 _READ_AHEAD: Final = 100
 
@@ -27,15 +31,18 @@ class _Waiting:
         self._bell = link.listen(listener)
         self._stopped = False
         self._closed = False
+        self._ending = Ending(self._leave)
 
     async def close(self) -> None:
-        if self._closed:
-            return
         self._closed = self._stopped = True
         self._bell.set()
-        self._link.unlisten(self._listener, self._bell)
+        await self._ending.reach()
+
+    async def _leave(self) -> None:
         listener = self._listener.id
-        await self._link.run(lambda store: store.leave(listener))
+        with suppress(BrokerClosed):  # with its connection its place went too
+            await self._link.run(lambda store: store.leave(listener))
+        self._link.unlisten(self._listener, self._bell)
 
     async def _news(self, due: float | None = None) -> None:
         """Wait until a topic was touched, this was stopped, or a delayed message has fallen due."""
@@ -47,13 +54,43 @@ class _Waiting:
             pass
 
 
-class _AnyConsumer(_Waiting):
+class _PendingTake(Generic[T]):
+    """A step that takes a message. What it took for a `receive` that was cancelled is the next one's."""
+
+    def __init__(self, take: Callable[[], Awaitable[T]]) -> None:
+        self._take = take
+        self._pending: asyncio.Future[T] | None = None
+
+    async def get(self) -> T:
+        pending = self._pending = self._pending or asyncio.ensure_future(self._take())
+        await asyncio.wait({pending})
+        self._pending = None
+        return pending.result()
+
+    async def settle(self) -> None:
+        """See it end: nobody will ask for it any more."""
+        if self._pending is not None:
+            await asyncio.gather(self._pending, return_exceptions=True)
+
+
+class _AnyConsumer(_Waiting, Generic[T]):
     """What consumers of both kinds of topic share: letters, and where they are from."""
 
-    def __init__(self, link: Link, listener: Listener, topic: str, subscription: str) -> None:
+    def __init__(
+        self, link: Link, listener: Listener, topic: str, subscription: str, take: Callable[[Store], T]
+    ) -> None:
         super().__init__(link, listener)
         self.topic = topic
         self.subscription = subscription
+        self._next = _PendingTake(lambda: self._look(take))
+
+    async def _leave(self) -> None:
+        await super()._leave()
+        await self._next.settle()
+
+    async def _look(self, take: Callable[[Store], T]) -> T:
+        self._bell.clear()  # set again by whatever happens from now on
+        return await self._link.run(take)
 
     async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
         self._check_open()
@@ -79,13 +116,15 @@ class _AnyConsumer(_Waiting):
             raise BrokerClosed(f"the consumer of {self.topic} has been closed")
 
 
-class PersistentConsumer(_AnyConsumer):
+class PersistentConsumer(_AnyConsumer[Message | float | None]):
     """Holds what it has received until it is acknowledged, retried or buried."""
+
+    def __init__(self, link: Link, listener: Listener, topic: str, subscription: str) -> None:
+        super().__init__(link, listener, topic, subscription, lambda store: store.take(listener))
 
     async def receive(self) -> Message | None:
         while not self._stopped:
-            self._bell.clear()
-            taken = await self._link.run(lambda store: store.take(self._listener))
+            taken = await self._next.get()
             if not isinstance(taken, Message):
                 await self._news(due=taken)
             elif not self._stopped:
@@ -115,14 +154,17 @@ class PersistentConsumer(_AnyConsumer):
         await self._link.run(lambda store: store.release(self._listener.id, number))
 
 
-class VolatileConsumer(_AnyConsumer):
+class VolatileConsumer(_AnyConsumer[Message | None]):
     """Of a non-persistent topic: its buffer fills by itself, what leaves it is done with."""
+
+    def __init__(self, link: Link, listener: Listener, topic: str, subscription: str) -> None:
+        super().__init__(link, listener, topic, subscription, lambda store: store.draw(listener))
+        self._stopping = Ending(self._stop)
 
     async def receive(self) -> Message | None:
         while not self._closed:
-            self._bell.clear()
-            drawn = await self._link.run(lambda store: store.draw(self._listener))
-            if drawn is not None or self._stopped:
+            drawn = await self._next.get()
+            if drawn is not None or self._looked_after_stop():
                 return drawn
             await self._news()
         return None
@@ -136,10 +178,17 @@ class VolatileConsumer(_AnyConsumer):
         topics.retry_topic(self.topic, self.subscription)
 
     async def stop(self) -> None:
-        if not self._stopped:
-            self._stopped = True
+        await self._stopping.reach()
+
+    def _looked_after_stop(self) -> bool:
+        """Nothing came in after that, so what was not found is not there."""
+        return self._stopped and not self._bell.is_set()
+
+    async def _stop(self) -> None:
+        if not self._closed:
             await self._link.run(lambda store: store.stop(self._listener))
-            self._bell.set()
+        self._stopped = True
+        self._bell.set()
 
 
 class EmbeddedProducer:

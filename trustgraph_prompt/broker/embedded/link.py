@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, TypeVar
 
+from trustgraph_prompt.broker.closing import Ending, each
 from trustgraph_prompt.broker.embedded.engine import Effect, Engine
 from trustgraph_prompt.broker.embedded.peers import Peers
 from trustgraph_prompt.broker.embedded.store import Listener, Store
@@ -42,6 +43,7 @@ class Link:
         self._patrol_early = asyncio.Event()
         self._version = 0
         self._closed = False
+        self._ending = Ending(lambda: each([self._depart, self._end]))
 
     @classmethod
     async def open(cls, path: str) -> Link:
@@ -71,16 +73,9 @@ class Link:
             self._bells[topic].discard(bell)
 
     async def close(self) -> None:
-        if self._closed:
-            return
+        """Where the row of the connection stays behind, others will find that nobody answers for it."""
         self._closed = True
-        if self._patrol:
-            self._patrol.cancel()
-            await asyncio.wait({self._patrol})
-        try:
-            await self._engine.run(lambda store: store.disconnect(self.connection))
-        finally:
-            await self._end()
+        await self._ending.reach()
 
     async def _start(self) -> None:
         await self.run(Store.prepare, Effect.DURABLE)
@@ -89,6 +84,13 @@ class Link:
             self._peers.listen()
             await self._look_around(self._peers)
             self._patrol = asyncio.create_task(self._walk(self._peers), name=f"patrol of {self.path}")
+
+    async def _depart(self) -> None:
+        if self._patrol:
+            self._patrol.cancel()
+            await asyncio.wait({self._patrol})
+        with suppress(BrokerClosed):
+            await self._engine.run(lambda store: store.disconnect(self.connection))
 
     async def _end(self) -> None:
         await self._engine.close()
