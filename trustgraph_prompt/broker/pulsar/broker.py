@@ -5,22 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import suppress
-from typing import Final, Literal, Protocol, TypeVar
-from weakref import WeakSet
+from typing import Final, Literal
 
 import pulsar
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.caller import TopicCaller
+from trustgraph_prompt.broker.closing import Ending, Handles, each
 from trustgraph_prompt.broker.protocol import SubscriptionType
+from trustgraph_prompt.broker.pulsar.consumers import PersistentConsumer, VolatileConsumer
 from trustgraph_prompt.broker.pulsar.errors import translated
-from trustgraph_prompt.broker.pulsar.handles import (
-    PersistentConsumer,
-    PulsarProducer,
-    PulsarReader,
-    VolatileConsumer,
-)
+from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
+from trustgraph_prompt.broker.pulsar.reader import PulsarReader
 from trustgraph_prompt.broker.table import ReaderTable
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError, TopicInvalid
 
@@ -29,21 +26,15 @@ _CONNECT_SECONDS: Final = 10.0
 _PROBE: Final = "persistent://public/default/trustgraph-prompt"
 
 
-class _Closeable(Protocol):
-    async def close(self) -> None: ...
-
-
-H = TypeVar("H", bound=_Closeable)
-
-
 class PulsarBroker:
     """A connection to a Pulsar cluster."""
 
     def __init__(self, client: Client, url: str) -> None:
         self._client = client
         self._url = url
-        self._handles: WeakSet[_Closeable] = WeakSet()
+        self._handles = Handles()
         self._closed = False
+        self._ending = Ending(self._end)
 
     @classmethod
     async def connect(cls, url: str) -> PulsarBroker:
@@ -69,35 +60,30 @@ class PulsarBroker:
         topic = topics.resolve(topic)
         name = topics.check_subscription(subscription)
         if topics.is_persistent(topic):
-            return self._keep(await PersistentConsumer.open(self._client, topic, name, type))
-        return self._keep(await VolatileConsumer.open(self._client, topic, name, type, buffer))
+            return self._handles.keep(await PersistentConsumer.open(self._client, topic, name, type))
+        return self._handles.keep(await VolatileConsumer.open(self._client, topic, name, type, buffer))
 
     async def producer(self, topic: str, *, batch: bool = False) -> PulsarProducer:
         self._check_open()
-        return self._keep(await PulsarProducer.open(self._client, topics.resolve(topic), batch=batch))
+        return self._handles.keep(await PulsarProducer.open(self._client, topics.resolve(topic), batch=batch))
 
     async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> PulsarReader:
         self._check_open()
         topic = topics.resolve(topic)
         if not topics.is_persistent(topic):
             raise TopicInvalid(f"{topic} is not persistent: it can be consumed, not read")
-        return self._keep(await PulsarReader.open(self._client, topic, earliest=start == "earliest"))
+        return self._handles.keep(await PulsarReader.open(self._client, topic, earliest=start == "earliest"))
 
     async def table(self, topic: str) -> ReaderTable:
-        return self._keep(await ReaderTable.open(await self.reader(topic)))
+        return self._handles.keep(await ReaderTable.open(await self.reader(topic)))
 
     async def caller(self, request: str, response: str) -> TopicCaller:
-        return self._keep(await TopicCaller.open(self, request, response))
+        return self._handles.keep(await TopicCaller.open(self, request, response))
 
     async def close(self) -> None:
         """Before the loop ends: the client's threads report to it until they are told to stop."""
-        if self._closed:
-            return
         self._closed = True
-        for handle in list(self._handles):
-            await handle.close()
-        with suppress(PulsarException):
-            await self._client.close()
+        await self._ending.reach()
 
     async def __aenter__(self) -> PulsarBroker:
         return self
@@ -120,6 +106,9 @@ class PulsarBroker:
         if self._closed:
             raise BrokerClosed(f"the connection to {self._url} has been closed")
 
-    def _keep(self, handle: H) -> H:
-        self._handles.add(handle)
-        return handle
+    async def _end(self) -> None:
+        await each([self._handles.close, self._leave])
+
+    async def _leave(self) -> None:
+        with suppress(PulsarException):
+            await self._client.close()

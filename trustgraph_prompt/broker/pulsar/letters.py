@@ -1,0 +1,63 @@
+"""The producers of a subscription's own topics: what is to come again, and what cannot be served."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+import pulsar
+from pulsar.asyncio import Client
+
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.envelope import Letter
+from trustgraph_prompt.broker.pulsar.errors import translating
+from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
+from trustgraph_prompt.errors import BrokerError, SubscriptionBusy
+
+
+class LetterBox:
+    """Posts letters. A letter topic's producer is opened for the first letter, once, however many come."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._openings: dict[str, asyncio.Task[PulsarProducer]] = {}
+
+    async def post(self, letter: Letter, after: float | None = None, *, retained: bool = False) -> None:
+        """Returns once the letter is durable; a `retained` one stays until somebody has dealt with it."""
+        producer = await self._producer(letter.topic, retained)
+        await producer.send(letter.data, key=letter.key, properties=letter.properties, deliver_after=after)
+
+    async def close(self) -> None:
+        for opening in list(self._openings.values()):
+            with suppress(BrokerError):
+                producer = await asyncio.shield(opening)
+                await producer.close()
+
+    async def _producer(self, topic: str, retained: bool) -> PulsarProducer:
+        opening = self._openings.get(topic)
+        if opening is None:
+            opening = self._openings[topic] = asyncio.create_task(self._open(topic, retained))
+        try:
+            return await asyncio.shield(opening)
+        except BrokerError:
+            # The next letter tries again, unless another has begun to.
+            if self._openings.get(topic) is opening:
+                del self._openings[topic]
+            raise
+
+    async def _open(self, topic: str, retained: bool) -> PulsarProducer:
+        if retained:
+            await self._retain(topic)
+        return await PulsarProducer.open(self._client, topic)
+
+    async def _retain(self, topic: str) -> None:
+        """Without a subscription the broker would drop dead letters before anybody looked."""
+        with suppress(SubscriptionBusy), translating(topic):
+            keeper = await self._client.subscribe(
+                topic,
+                topics.DEAD_LETTER_SUBSCRIPTION,
+                consumer_type=pulsar.ConsumerType.Shared,
+                receiver_queue_size=1,
+                initial_position=pulsar.InitialPosition.Earliest,
+            )
+            await keeper.close()

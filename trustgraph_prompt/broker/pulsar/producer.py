@@ -1,0 +1,70 @@
+"""Producers of Pulsar."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import timedelta
+from typing import Final
+
+import pulsar
+from pulsar.asyncio import Client, PulsarException
+
+from trustgraph_prompt.broker import envelope
+from trustgraph_prompt.broker.closing import Ending
+from trustgraph_prompt.broker.pulsar.errors import translating
+from trustgraph_prompt.broker.pulsar.messages import id_of
+from trustgraph_prompt.errors import BrokerClosed
+
+#: What the client keeps unconfirmed; one more would be refused, so senders wait.
+_PENDING: Final = 1000
+
+
+class PulsarProducer:
+    """Publishes on one topic."""
+
+    def __init__(self, producer: pulsar.asyncio.Producer, topic: str) -> None:
+        self.topic = topic
+        self._producer = producer
+        self._pending = asyncio.Semaphore(_PENDING)
+        self._closed = False
+        self._ending = Ending(self._end)
+
+    @classmethod
+    async def open(cls, client: Client, topic: str, *, batch: bool = False) -> PulsarProducer:
+        with translating(topic):
+            producer = await client.create_producer(
+                topic, batching_enabled=batch, max_pending_messages=_PENDING
+            )
+        return cls(producer, topic)
+
+    async def send(
+        self,
+        data: bytes,
+        *,
+        key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        deliver_after: float | None = None,
+    ) -> str:
+        carried = dict(properties or {})
+        envelope.check_size(self.topic, data, key, carried)
+        delay = timedelta(seconds=deliver_after) if deliver_after and deliver_after > 0 else None
+        async with self._pending:
+            if self._closed:
+                raise BrokerClosed(f"the producer of {self.topic} has been closed")
+            with translating(self.topic):
+                number = await self._producer.send(
+                    data, properties=carried, partition_key=key, deliver_after=delay
+                )
+        return id_of(number)
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._ending.reach()
+
+    async def _end(self) -> None:
+        with suppress(PulsarException):
+            await self._producer.flush()
+        with suppress(PulsarException):
+            await self._producer.close()
