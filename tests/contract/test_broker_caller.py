@@ -8,8 +8,9 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from trustgraph_prompt.broker import Broker, Caller
-from trustgraph_prompt.errors import BrokerClosed, CallTimeout
+from trustgraph_prompt.broker import Broker, Caller, Message, connect
+from trustgraph_prompt.broker.caller import TopicCaller
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, CallTimeout
 
 
 @pytest.fixture(params=["non-persistent", "persistent"])
@@ -101,3 +102,24 @@ async def test_closing_a_caller_ends_its_calls(broker: Broker, topics: tuple[str
         await asyncio.wait_for(calling, 10)
     with pytest.raises(BrokerClosed):
         await ask(caller, b"q")
+
+
+class Broken:
+    """Responses that cannot be received, for a reason that no broker should let out."""
+
+    async def receive(self) -> Message | None:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+    async def behind(self) -> bool:
+        return False
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_calls_end_when_responses_can_no_longer_be_heard() -> None:
+    async with await connect("embedded:") as broker:
+        caller = TopicCaller(await broker.producer("request:tg:ask"), Broken())
+        with pytest.raises(BrokerError, match="heard"):
+            await asyncio.wait_for(ask(caller, b"q"), 30)
+        await caller.close()

@@ -150,6 +150,44 @@ async def test_a_step_that_fails_in_the_store_fails_alone() -> None:
         await broker.consumer("request:tg:new", "s", type="exclusive")
 
 
+@pytest.mark.parametrize("delay", [float("inf"), float("nan"), 1e300])
+async def test_a_delay_that_never_ends_is_refused(broker: Broker, namespace: str, delay: float) -> None:
+    topic = f"persistent://{namespace}/edges"
+    consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
+    with pytest.raises(BrokerError, match="delay"):
+        await producer.send(b"x", deliver_after=delay)
+    await producer.send(b"x")
+    message = await consumer.receive()
+    assert message is not None
+    with pytest.raises(BrokerError, match="delay"):
+        await consumer.retry(message, delay)
+    await consumer.acknowledge(message)
+    assert await is_alive(producer, consumer)
+
+
+async def test_a_name_too_long_for_its_letters_is_refused_when_subscribing(
+    broker: Broker, namespace: str
+) -> None:
+    name = "n" * (512 - len(f"persistent://{namespace}/"))
+    with pytest.raises(TopicInvalid, match="512"):
+        await broker.consumer(f"persistent://{namespace}/{name[:-10]}", "subscription")
+
+
+async def test_the_longest_name_can_be_consumed_and_its_dead_letters_too(
+    broker: Broker, namespace: str
+) -> None:
+    name = "n" * (512 - len(f"persistent://{namespace}/-s-DLQ-dead-RETRY"))
+    topic = f"persistent://{namespace}/{name}"
+    consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
+    await producer.send(b"x")
+    message = await consumer.receive()
+    assert message is not None
+    await consumer.bury(message, "bad")
+    dead = await (await broker.consumer(f"{topic}-s-DLQ", "dead")).receive()
+    assert dead is not None
+    assert dead.topic == topic
+
+
 async def test_control_characters_survive(broker: Broker, topic: str) -> None:
     consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
     await producer.send(b"x", key="k\x00\n'", properties={"a\x00'\"": "\x00\r\n\u2028"})

@@ -64,6 +64,8 @@ class TopicCaller:
                     call.put_nowait(message)
         except BrokerError as error:
             self._end(error)
+        except Exception as error:  # whatever it was: nobody hears any more, and the calls must not wait on
+            self._end(BrokerError(f"responses can no longer be heard: {error!r}"))
         else:
             self._end(BrokerClosed("the caller has been closed"))
 

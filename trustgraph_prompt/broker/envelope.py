@@ -19,6 +19,8 @@ MAX_MESSAGE_SIZE: Final = 5_000_000
 #: A message of the largest size must still fit into a letter.
 _LETTER_ALLOWANCE: Final = 65_536
 _LONGEST_REMARK: Final = 4096
+#: Seconds. Ten years; what is longer, or no number, is a mistake.
+_LONGEST_DELAY: Final = 315_360_000.0
 
 _DELIVERIES: Final = "RECONSUMETIMES"
 _DELAY: Final = "DELAY_TIME"
@@ -60,11 +62,18 @@ def check_size(topic: str, data: bytes, key: str | None, properties: Mapping[str
         raise MessageTooLarge(f"{topic}: a message of {size} bytes, at most {limit} are allowed")
 
 
+def check_delay(topic: str, seconds: float | None) -> None:
+    """Raise `BrokerError` for a delay that never ends or is no number; below zero means at once."""
+    if seconds is not None and not -_LONGEST_DELAY <= seconds <= _LONGEST_DELAY:
+        raise BrokerError(f"{topic}: a delay of {seconds} s, at most {_LONGEST_DELAY:.0f} are allowed")
+
+
 def retry_letter(
     place: Place, message: Message, after: float, properties: Mapping[str, str] | None
 ) -> Letter:
     """The message as it goes to the subscription's retry topic."""
     topic = topics.retry_topic(place.topic, place.subscription)
+    check_delay(topic, after)
     delay = {_DELAY: str(round(after * 1000))}
     return _letter(topic, place, message, {**(properties or {}), **delay})
 

@@ -62,17 +62,25 @@ def check_subscription(name: str) -> str:
     return name
 
 
+def check_place(topic: str, subscription: str) -> None:
+    """Raise `TopicInvalid` where the names of the subscription's own topics, or of theirs, are too long."""
+    letters = topic if is_letter_topic(topic) else dead_letter_topic(topic, subscription)
+    name = subscription if is_letter_topic(topic) else DEAD_LETTER_SUBSCRIPTION
+    if is_persistent(letters):
+        retry_topic(letters, name)
+
+
 def retry_topic(topic: str, subscription: str) -> str:
     """Where a subscription puts what it wants to see again later."""
     if not is_persistent(topic):
         raise TopicInvalid(f"{topic} is not persistent: what was received from it cannot come again later")
-    return f"{resolve(topic)}-{check_subscription(subscription)}-RETRY"
+    return resolve(f"{resolve(topic)}-{check_subscription(subscription)}-RETRY")
 
 
 def dead_letter_topic(topic: str, subscription: str) -> str:
     """Where a subscription puts what cannot be served; persistent, also beside a topic that is not."""
     persistent = "persistent://" + resolve(topic).partition("://")[2]
-    return f"{persistent}-{check_subscription(subscription)}-DLQ"
+    return resolve(f"{persistent}-{check_subscription(subscription)}-DLQ")
 
 
 def is_letter_topic(topic: str) -> bool:

@@ -39,6 +39,7 @@ class EmbeddedBroker:
     ) -> PersistentConsumer | VolatileConsumer:
         topic = topics.resolve(topic)
         name = topics.check_subscription(subscription)
+        topics.check_place(topic, name)
         connection, exclusive = self._link.connection, type == "exclusive"
         if not topics.is_persistent(topic):
             place = await self._link.run(

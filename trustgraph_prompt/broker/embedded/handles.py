@@ -213,6 +213,7 @@ class EmbeddedProducer:
             raise BrokerClosed(f"the producer of {self.topic} has been closed")
         carried = dict(properties or {})
         envelope.check_size(self.topic, data, key, carried)
+        envelope.check_delay(self.topic, deliver_after)
         if self._persistent:
             number = await self._link.run(
                 lambda store: store.publish(self._number, data, key or None, carried, deliver_after),
