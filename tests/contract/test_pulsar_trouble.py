@@ -1,0 +1,129 @@
+"""What Pulsar's own ways can bring: messages that are no text, crowds of letters, ends that are cut off."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import urllib.request
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from pulsar import FileLogger, LoggerLevel
+from pulsar.asyncio import Client
+
+from tests.support.pulsar_server import PulsarServer
+from trustgraph_prompt.broker import Consumer, Message, Reader, connect
+
+pytestmark = pytest.mark.pulsar
+
+
+@pytest.fixture
+def topic(pulsar_space: str) -> str:
+    return f"persistent://{pulsar_space}/flow/trouble"
+
+
+@pytest.fixture
+async def stranger(pulsar_url: str) -> AsyncIterator[Client]:
+    """Another client, which does not care what it puts into properties."""
+    quiet = FileLogger(LoggerLevel.Error, os.devnull)
+    client = Client(pulsar_url, logger=quiet)
+    yield client
+    await client.close()
+
+
+async def send(client: Client, topic: str, data: bytes, *, id: Any) -> None:
+    producer = await client.create_producer(topic)
+    await producer.send(data, properties={"id": id})
+    await producer.close()
+
+
+async def next_of(source: Consumer | Reader) -> Message:
+    message = await asyncio.wait_for(source.receive(), 20)
+    assert message is not None
+    return message
+
+
+def publishers(server: PulsarServer, topic: str) -> int:
+    path = topic.replace("://", "/")
+    with urllib.request.urlopen(f"{server.admin_url}/admin/v2/{path}/stats", timeout=30) as answer:
+        return len(json.load(answer)["publishers"])
+
+
+@pytest.mark.parametrize("persistence", ["persistent", "non-persistent"])
+async def test_a_message_whose_properties_are_no_text_is_buried_and_the_next_is_received(
+    pulsar_url: str, pulsar_space: str, stranger: Client, persistence: str
+) -> None:
+    topic = f"{persistence}://{pulsar_space}/flow/hostile"
+    async with await connect(pulsar_url) as broker:
+        consumer = await broker.consumer(topic, "s")
+        await send(stranger, topic, b"hostile", id=b"\xff\xfe")
+        await send(stranger, topic, b"good", id="text")
+        good = await next_of(consumer)
+        assert (good.data, good.properties) == (b"good", {"id": "text"})
+        dead = await broker.consumer(f"persistent://{pulsar_space}/flow/hostile-s-DLQ", "dead")
+        letter = await next_of(dead)
+        assert (letter.data, letter.topic) == (b"hostile", topic)
+        assert "no text" in letter.properties["reason"]
+        await consumer.acknowledge(good)
+        await consumer.close()
+        again = await broker.consumer(topic, "s")
+        await again.stop()
+        assert await again.receive() is None
+
+
+async def test_a_caller_survives_a_response_whose_properties_are_no_text(
+    pulsar_url: str, pulsar_space: str, stranger: Client
+) -> None:
+    request, response = (
+        f"non-persistent://{pulsar_space}/{kind}/hostile" for kind in ("request", "response")
+    )
+    async with await connect(pulsar_url) as broker:
+        requests = await broker.consumer(request, "s")
+        answers = await broker.producer(response)
+        caller = await broker.caller(request, response)
+        await send(stranger, response, b"hostile", id=b"\xff\xfe")
+        responses = caller.call(b"question")
+        asking = asyncio.ensure_future(anext(responses))
+        question = await next_of(requests)
+        await answers.send(b"answer", properties={"id": question.properties["id"]})
+        assert (await asyncio.wait_for(asking, 20)).data == b"answer"
+        await responses.aclose()
+
+
+async def test_a_reader_passes_over_a_message_whose_properties_are_no_text(
+    pulsar_url: str, topic: str, stranger: Client
+) -> None:
+    await send(stranger, topic, b"hostile", id=b"\xff\xfe")
+    await send(stranger, topic, b"good", id="text")
+    async with await connect(pulsar_url) as broker:
+        reader = await broker.reader(topic)
+        assert (await next_of(reader)).data == b"good"
+
+
+async def test_letters_posted_together_share_one_producer(
+    pulsar: PulsarServer, pulsar_url: str, topic: str
+) -> None:
+    async with await connect(pulsar_url) as broker:
+        producer = await broker.producer(topic)
+        consumer = await broker.consumer(topic, "s")
+        for _ in range(20):
+            await producer.send(b"x")
+        messages = [await next_of(consumer) for _ in range(20)]
+        await asyncio.gather(*(consumer.retry(message, 30) for message in messages))
+        assert await asyncio.to_thread(publishers, pulsar, f"{topic}-s-RETRY") == 1
+
+
+async def test_a_close_that_was_cancelled_is_finished_all_the_same(pulsar_url: str, topic: str) -> None:
+    async with await connect(pulsar_url) as broker:
+        producer = await broker.producer(topic)
+        await producer.send(b"x")
+        consumer = await broker.consumer(topic, "s", type="exclusive")
+        await consumer.retry(await next_of(consumer), 0)
+        closing = asyncio.create_task(consumer.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.wait({closing})
+        await consumer.close()
+        await broker.consumer(topic, "s", type="exclusive")
