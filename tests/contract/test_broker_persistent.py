@@ -38,7 +38,7 @@ async def take(consumer: Consumer, count: int) -> list[bytes]:
 
 
 async def is_empty(broker: Broker, topic: str, subscription: str) -> bool:
-    """Whether nothing but a marker sent just now is waiting."""
+    """Whether nothing but a marker sent just now is waiting. What an open consumer holds cannot be seen."""
     consumer = await broker.consumer(topic, subscription)
     await publish(broker, topic, b"marker")
     first = await take(consumer, 1)
@@ -203,6 +203,8 @@ async def test_a_retried_message_comes_again_to_its_own_subscription(broker: Bro
     assert (third.deliveries, third.id) == (3, first.id)
     await consumer.acknowledge(third)
     assert await take(other, 1) == [b"x"]
+    await consumer.close()
+    await other.close()
     assert await is_empty(broker, topic, "s")
     assert await is_empty(broker, topic, "other")
 
@@ -229,6 +231,7 @@ async def test_dead_letters_keep_the_message_and_the_reason(broker: Broker, topi
     message = await consumer.receive()
     assert message is not None
     await consumer.bury(message, "unknown prompt: «x»", {"prompt": "x"})
+    await consumer.close()
     assert await is_empty(broker, topic, "s")
 
     dead = await (await broker.consumer(f"{topic}-s-DLQ", "dead")).receive()
