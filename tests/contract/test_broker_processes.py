@@ -336,6 +336,16 @@ class TestOneFile:
             await broker.consumer(topic, "s", type="exclusive")
             await broker.consumer(volatile, "s", type="exclusive")
 
+    async def test_a_table_leaves_work_alone_that_nobody_has_subscribed_to(
+        self, broker: Broker, topic: str
+    ) -> None:
+        await (await broker.producer(topic)).send(b"work")
+        await (await broker.table(topic)).close()
+        consumer = await broker.consumer(topic, "s")
+        message = await asyncio.wait_for(consumer.receive(), 30)
+        assert message is not None
+        assert message.data == b"work"
+
     async def test_a_path_longer_than_a_socket_allows_works(self, tmp_path: Path, topic: str) -> None:
         deep = tmp_path / ("d" * 120)
         deep.mkdir()

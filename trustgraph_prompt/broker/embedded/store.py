@@ -88,7 +88,8 @@ class Store:
             return
         self._database.execute(
             "DELETE FROM messages WHERE topic = ?1 AND id NOT IN (SELECT message FROM deliveries) AND ("
-            " key IS NULL OR id < ("
+            # Without a key it waits for the first subscription, as on any topic.
+            " key IS NULL AND EXISTS (SELECT 1 FROM feeds WHERE topic = ?1) OR id < ("
             "  SELECT max(id) FROM messages AS later WHERE later.topic = ?1 AND later.key = messages.key))",
             (topic,),
         )
