@@ -15,6 +15,7 @@ from pulsar.asyncio import Client
 
 from tests.support.pulsar_server import PulsarServer
 from trustgraph_prompt.broker import Consumer, Message, Reader, connect
+from trustgraph_prompt.errors import BrokerError, SubscriptionBusy, TopicInvalid
 
 pytestmark = pytest.mark.pulsar
 
@@ -127,3 +128,35 @@ async def test_a_close_that_was_cancelled_is_finished_all_the_same(pulsar_url: s
         await asyncio.wait({closing})
         await consumer.close()
         await broker.consumer(topic, "s", type="exclusive")
+
+
+async def test_one_of_two_who_want_an_exclusive_subscription_at_once_gets_it(
+    pulsar_url: str, topic: str
+) -> None:
+    async with await connect(pulsar_url) as one, await connect(pulsar_url) as other:
+        for number in range(12):
+            asking = [broker.consumer(f"{topic}{number}", "s", type="exclusive") for broker in (one, other)]
+            answers = await asyncio.gather(*asking, return_exceptions=True)
+            assert [isinstance(answer, SubscriptionBusy) for answer in answers].count(True) == 1
+
+
+@pytest.mark.parametrize("delay", [float("inf"), float("nan"), 1e300])
+async def test_a_delay_beyond_all_calendars_is_refused(pulsar_url: str, topic: str, delay: float) -> None:
+    async with await connect(pulsar_url) as broker:
+        producer = await broker.producer(topic)
+        consumer = await broker.consumer(topic, "s")
+        with pytest.raises(BrokerError):
+            await producer.send(b"x", deliver_after=delay)
+        await producer.send(b"x")
+        with pytest.raises(BrokerError):
+            await consumer.retry(await next_of(consumer), delay)
+
+
+async def test_a_subscription_whose_own_topics_would_have_too_long_a_name_is_refused(
+    pulsar_url: str, pulsar_space: str
+) -> None:
+    async with await connect(pulsar_url) as broker:
+        with pytest.raises(TopicInvalid):
+            await broker.consumer(
+                f"persistent://{pulsar_space}/flow/{'n' * 450}", "subscription-of-some-length"
+            )

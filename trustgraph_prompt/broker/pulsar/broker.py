@@ -59,6 +59,7 @@ class PulsarBroker:
         self._check_open()
         topic = topics.resolve(topic)
         name = topics.check_subscription(subscription)
+        topics.check_place(topic, name)
         if topics.is_persistent(topic):
             return self._handles.keep(await PersistentConsumer.open(self._client, topic, name, type))
         return self._handles.keep(await VolatileConsumer.open(self._client, topic, name, type, buffer))
@@ -98,9 +99,9 @@ class PulsarBroker:
         except TimeoutError:
             raise BrokerUnavailable(f"{self._url}: no answer in {_CONNECT_SECONDS:g} s") from None
         except PulsarException as error:
-            refusal = translated(error.error(), self._url, str(error))
-            if not isinstance(refusal, TopicInvalid):
-                raise refusal from error
+            # Who may not look there has been answered, too.
+            if error.error().name not in ("TopicNotFound", "AuthorizationError"):
+                raise translated(error.error(), self._url, str(error)) from error
 
     def _check_open(self) -> None:
         if self._closed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -20,12 +21,16 @@ from trustgraph_prompt.broker.pulsar.errors import translated, translating
 from trustgraph_prompt.broker.pulsar.letters import LetterBox
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of, receipt_of
 from trustgraph_prompt.broker.pulsar.pending import GRACE_SECONDS, PendingReceive
-from trustgraph_prompt.errors import BrokerClosed, BrokerError
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, SubscriptionBusy
 
 #: How many receives are under way at once while a consumer stops.
 _RECEIVES: Final = 16
 #: How long what is on its way from the broker to a consumer that stops may take to arrive.
 _ARRIVAL_SECONDS: Final = 0.25
+
+#: Two who come at once can each take one of the two topics of an exclusive subscription: both are refused.
+_ATTEMPTS: Final = 4
+_LONGEST_PAUSE_SECONDS: Final = 0.4
 
 _TYPES: Final[dict[SubscriptionType, pulsar.ConsumerType]] = {
     "shared": pulsar.ConsumerType.Shared,
@@ -91,6 +96,15 @@ class PersistentConsumer(_Consumer):
 
     @classmethod
     async def open(cls, client: Client, topic: str, name: str, type: SubscriptionType) -> PersistentConsumer:
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return await cls._open(client, topic, name, type)
+            except SubscriptionBusy:
+                await asyncio.sleep(random.uniform(0.0, _LONGEST_PAUSE_SECONDS))
+        return await cls._open(client, topic, name, type)
+
+    @classmethod
+    async def _open(cls, client: Client, topic: str, name: str, type: SubscriptionType) -> PersistentConsumer:
         with translating(topic):
             consumer = await client.subscribe(
                 [topic, topics.retry_topic(topic, name)],

@@ -49,6 +49,7 @@ class PulsarProducer:
     ) -> str:
         carried = dict(properties or {})
         envelope.check_size(self.topic, data, key, carried)
+        envelope.check_delay(self.topic, deliver_after)
         delay = timedelta(seconds=deliver_after) if deliver_after and deliver_after > 0 else None
         async with self._pending:
             if self._closed:
