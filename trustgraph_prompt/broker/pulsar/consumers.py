@@ -173,8 +173,9 @@ class VolatileConsumer(_Consumer):
             consumer = await client.subscribe(
                 topic, name, consumer_type=_TYPES[type], receiver_queue_size=buffer
             )
-            # Subscribing ends before the broker knows that there is room here, and until then it drops what
-            # comes. It handles the next request on the connection after that.
+        # Subscribing ends before the broker knows that there is room here, and until then it drops what
+        # comes. It handles the next request on the connection after that; the answer does not matter.
+        with suppress(PulsarException):
             await client.get_topic_partitions(topic)
         return cls(client, consumer, topic, name, buffer)
 
