@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import DOCUMENT, ROOT, SCRIPTED, run
+from tests.support.command import DOCUMENT, PROGRAM, ROOT, SCRIPTED, environment, run
 
 DEFINITION = {
     "type": "object",
@@ -111,6 +111,31 @@ class TestRender:
         result = run("render", "list", "--templates", "prompts", *terms, "--json", folder=tmp_path)
         assert json.loads(result.stdout)["prompt"] == "words\n[1][2]"
 
+    def test_warns_of_terms_that_are_missing_and_of_those_nobody_asked_for(self) -> None:
+        result = run("render", "extract-topics", "--term", "txt=Chalk.")
+        assert result.returncode == 0
+        assert "does not use the term txt; its terms: text" in result.stderr
+        assert "--term text=" in result.stderr
+        assert run("render", "extract-topics", "--term", "text=Chalk.").stderr == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [["read", "-", "--format", "jsonl"], ["render", "question", "--term", "question=why?"]]
+)
+def test_a_full_disk_is_an_error_of_one_line(arguments: list[str]) -> None:
+    with open("/dev/full", "wb") as full:
+        result = subprocess.run(
+            [str(PROGRAM), *arguments],
+            env=environment(),
+            input=b'{"a": 1}\n',
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=100,
+            check=False,
+        )
+    assert result.returncode == 1
+    assert result.stderr == b"error: No space left on device\n"
+
 
 class TestAsk:
     def test_prints_objects_a_line(self) -> None:
@@ -129,7 +154,7 @@ class TestAsk:
 
     def test_ends_with_1_where_nobody_answers(self) -> None:
         server = ["--base-url", "http://127.0.0.1:9/v1", "--model", "none"]
-        result = run("ask", "question", "--term", "query=why?", *server)
+        result = run("ask", "question", "--term", "question=why?", *server)
         assert result.returncode == 1
         assert result.stdout == ""
         assert "127.0.0.1:9" in result.stderr
@@ -208,6 +233,16 @@ class TestConfig:
         assert run("config", "delete", "template.bye", *broker).returncode == 0
         entries = json.loads(run("config", "list", "--json", *broker).stdout)
         assert list(entries) == ["default/template.hello"]
+        export = tmp_path / "export.json"
+        export.write_text(run("config", "list", "--json", "-w", "default", *broker).stdout)
+        assert run("check", export).returncode == 0
+
+    def test_nothing_is_made_by_who_only_looks(self, tmp_path: Path, broker: list[str]) -> None:
+        for look in (["list"], ["get", "system"], ["delete", "system"], ["watch"]):
+            result = run("config", *look, *broker)
+            assert result.returncode == 1
+            assert "no such broker file" in result.stderr
+        assert list(tmp_path.iterdir()) == []
 
     def test_workspaces_are_apart(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "hello.yaml").write_text("dialect: jinja\nprompt: hello\n")
@@ -222,7 +257,7 @@ class TestConfig:
         result = run("config", "push", tmp_path / "prompts", *broker)
         assert result.returncode == 2
         assert "b.yaml /prompt" in result.stderr
-        assert run("config", "list", *broker).stdout == ""
+        assert not (tmp_path / "broker.db").exists()
 
     def test_nothing_is_deleted_where_one_key_is_unknown(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "hello.yaml").write_text("dialect: jinja\nprompt: hello\n")
@@ -230,6 +265,8 @@ class TestConfig:
         result = run("config", "delete", "template.hello", "template.hullo", *broker)
         assert result.returncode == 1
         assert "template.hullo" in result.stderr
+        result = run("config", "delete", "hello", *broker)
+        assert "a prompt's key is template.hello" in result.stderr
         assert run("config", "list", *broker).stdout.split() == ["default/template.hello"]
 
 
@@ -240,7 +277,15 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "no provider": (["ask", "question"], "--base-url"),
     "an unknown provider": (["ask", "question", "--provider", "magic:x"], "scripted:PATH"),
     "a recording that is not there": (["ask", "question", "--provider", "scripted:none.jsonl"], "none.jsonl"),
-    "an unknown prompt": (["render", "extract-definition"], "extract-definitions"),
+    "an unknown prompt": (["render", "extract-definition"], "did you mean extract-definitions?"),
+    "a prompt like no other": (["render", "x"], "one of agent-kg-extract"),
+    "a term given twice": (["render", "question", "-t", "query=x", "-t", "query=y"], "twice"),
+    "the chunk as a term": (["extract", "x", "-t", "text=x"], "--term text"),
+    "two who answer": (["ask", "question", "--provider", "scripted:x", "--model", "x"], "--model: says who"),
+    "no topic": (["config", "list", "--topic", "foo"], "--topic"),
+    "a workspace without a name": (["config", "list", "-w", ""], "--workspace"),
+    "a workspace with a slash": (["config", "push", "x", "-w", "a/b"], "--workspace"),
+    "a broker in memory": (["config", "list", "--broker", "embedded:"], "embedded:PATH"),
     "a term without a value": (["render", "question", "--term", "query"], "--term"),
     "a term from a file that is not there": (["render", "question", "-t", "query=@none"], "none"),
     "a term that is no JSON": (["render", "question", "-t", "query:={"], "query"),
@@ -273,4 +318,5 @@ def test_a_broker_that_is_away_ends_with_1(tmp_path: Path) -> None:
     result = run("config", "list", "--broker", f"embedded:{tmp_path}/no/such/folder/broker.db")
     assert result.returncode == 1
     assert result.stderr.startswith("error: ")
+    assert "no such" in result.stderr
     assert "Traceback" not in result.stderr

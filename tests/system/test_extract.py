@@ -299,7 +299,7 @@ class TestFilesThatAreNoDocuments:
             (b"", "is empty"),
             (b" \n\n ", "is empty"),
             (b"\x7fELF\0\0", "is a binary file"),
-            (b"caf\xe9 au lait", "is no UTF-8 at byte 3"),
+            (b"caf\xe9 au lait", "is not UTF-8 at byte 3"),
         ],
     )
     def test_are_named_before_anything_is_asked(self, content: bytes, told: str, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 
 
@@ -18,8 +19,12 @@ def main() -> None:
         sys.exit(_complain(error, 2))
     except TrustgraphPromptError as error:
         sys.exit(_complain(error, 1))
+    except OSError as error:  # what is ours is mapped where it appears; left is standard output: a full disk
+        with open(os.devnull, "w") as nowhere:  # Python writes the rest of its buffer when it ends
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        sys.exit(_complain(error.strerror or error, 1))
 
 
-def _complain(error: Exception, code: int) -> int:
+def _complain(error: Exception | str, code: int) -> int:
     sys.stderr.write(f"error: {error}\n")
     return code

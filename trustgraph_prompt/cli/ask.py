@@ -34,9 +34,11 @@ def command(
     With --json it is the whole outcome: value, refused objects with reasons, calls, tokens.
     """
     definition = options.prompt(options.prompts(templates), prompt)
+    terms = options.terms(term)
     provider = options.provider(script, base_url, model)
+    options.warn_of_terms(definition, terms)
     with output.waiting(f"asking {model or script}"):
-        outcome = asyncio.run(_ask(definition, options.terms(term), provider))
+        outcome = asyncio.run(_ask(definition, terms, provider))
     output.print_outcome(outcome, as_json=as_json)
 
 

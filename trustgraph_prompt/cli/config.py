@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
@@ -21,13 +22,36 @@ app = typer.Typer(
     help="The prompts on the config topic, which workers follow while they run.", no_args_is_help=True
 )
 
+
+def _workspace(name: str | None) -> str | None:
+    if name is not None and (not name or "/" in name):
+        raise ConfigError("is no workspace", where="--workspace", found=name, expected="a name without /")
+    return name
+
+
+def _topic(name: str) -> str:
+    from trustgraph_prompt.broker import topics
+
+    try:
+        return topics.resolve(name)
+    except TopicInvalid as error:
+        raise ConfigError(str(error), where="--topic") from error
+
+
 WorkspaceOption = Annotated[
-    str, typer.Option("--workspace", "-w", metavar="NAME", help="Whose prompts.", show_default=True)
+    str,
+    typer.Option(
+        "--workspace", "-w", metavar="NAME", help="Whose prompts.", show_default=True, callback=_workspace
+    ),
 ]
 TopicOption = Annotated[
     str,
     typer.Option(
-        "--topic", metavar="TOPIC", help="The config topic.", envvar="TRUSTGRAPH_PROMPT_CONFIG_TOPIC"
+        "--topic",
+        metavar="TOPIC",
+        help="The config topic.",
+        envvar="TRUSTGRAPH_PROMPT_CONFIG_TOPIC",
+        callback=_topic,
     ),
 ]
 DEFAULT_TOPIC = "persistent://tg/config/prompt"
@@ -58,18 +82,25 @@ def push(
 @app.command("list", epilog="Example:  trustgraph-prompt config list --workspace default --json")
 def list_(
     workspace: Annotated[
-        str | None, typer.Option("--workspace", "-w", metavar="NAME", help="Of one workspace only.")
+        str | None,
+        typer.Option("--workspace", "-w", metavar="NAME", help="Of one workspace only.", callback=_workspace),
     ] = None,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: TopicOption = DEFAULT_TOPIC,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print the keys of what stands on the topic; with --json, the entries too."""
+    """Print the keys of what stands on the topic; with --json, the entries too.
+
+    With --workspace and --json it is an export, as `check` and --templates take it.
+    """
     from trustgraph_prompt.worker import config
 
-    entries = _with(broker, lambda connected: config.entries(connected, workspace, topic=topic))
+    entries = _with(_there(broker), lambda connected: config.entries(connected, workspace, topic=topic))
+    if not entries:
+        output.note(f"nothing on the topic {topic}" + (f" for workspace {workspace}" if workspace else ""))
     if as_json:
-        output.print_json({key: _value(data) for key, data in sorted(entries.items())})
+        prefix = f"{workspace}/" if workspace else ""
+        output.print_json({key.removeprefix(prefix): _value(data) for key, data in sorted(entries.items())})
     else:
         for key in sorted(entries):
             typer.echo(key)
@@ -85,10 +116,10 @@ def get(
     """Print one entry, as JSON. Exits with 1 where there is none."""
     from trustgraph_prompt.worker import config
 
-    entries = _with(broker, lambda connected: config.entries(connected, workspace, topic=topic))
+    entries = _with(_there(broker), lambda connected: config.entries(connected, workspace, topic=topic))
     data = entries.get(f"{workspace}/{key}")
     if data is None:
-        output.note(f"error: workspace {workspace} has no entry {key}")
+        output.note(f"error: workspace {workspace} has no entry {key}{_hint(key)}")
         raise typer.Exit(1)
     output.print_json(_value(data))
 
@@ -110,9 +141,10 @@ def delete(
             await config.push(connected, workspace, dict.fromkeys(keys, ""), topic=topic)
         return unknown
 
-    unknown = _with(broker, delete_known)
+    unknown = _with(_there(broker), delete_known)
     if unknown:
-        output.note(f"error: workspace {workspace} has no entry {', '.join(unknown)}; nothing was deleted")
+        names = ", ".join(key + _hint(key) for key in unknown)
+        output.note(f"error: workspace {workspace} has no entry {names}; nothing was deleted")
         raise typer.Exit(1)
     typer.echo(f"deleted from workspace {workspace}: {', '.join(keys)}")
 
@@ -132,7 +164,7 @@ def watch(
         )
 
     try:
-        _with(broker, follow)
+        _with(_there(broker), follow)
     except KeyboardInterrupt:
         raise typer.Exit from None
 
@@ -149,6 +181,21 @@ async def _print_changes(broker: Broker, topic: str, *, as_json: bool) -> None:
         else:
             typer.echo(f"{'changed' if message.data else 'deleted'} {message.key}")
         sys.stdout.flush()
+
+
+def _there(url: str) -> str:
+    """The URL again, where it names no file, or one that exists: only `push` makes a broker."""
+    scheme, _, path = url.partition(":")
+    if scheme == "embedded":
+        if not path:
+            raise ConfigError("is of one process, and has nothing yet", where=url, expected="embedded:PATH")
+        if not Path(path).exists():
+            raise BrokerUnavailable(f"{path}: no such broker file")
+    return url
+
+
+def _hint(key: str) -> str:
+    return "" if key == "system" or key.startswith("template.") else f" (a prompt's key is template.{key})"
 
 
 def _with(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:

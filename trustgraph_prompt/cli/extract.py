@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.llm import Provider
@@ -77,6 +78,10 @@ def command(
     found = [options.prompt(prompts, id) for id in prompt or DEFAULT_PROMPTS]
     asked = list({definition.id: definition for definition in found}.values())
     terms = options.terms(term)
+    if "text" in terms:
+        raise ConfigError("is the chunk that is asked about, and cannot be given", where="--term text")
+    for definition in asked:
+        options.warn_of_terms(definition, {"text", *terms})
     provider = options.provider(script, base_url, model)
     jobs = extract.jobs(files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size)
     destination = Destination(out, files)

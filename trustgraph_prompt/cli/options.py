@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from trustgraph_prompt.cli import output
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -74,6 +78,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for progra
 def provider(script: str | None, base_url: str | None, model: str | None) -> Provider:
     """The provider that the options name. Raises `ConfigError`."""
     if script is not None:
+        for option, value in (("--base-url", base_url), ("--model", model)):
+            if value is not None and _typed(option):
+                raise ConfigError(f"says who answers, and so does --provider {script}", where=option)
         return _scripted(script)
     if base_url is None or model is None:
         raise ConfigError(
@@ -83,6 +90,11 @@ def provider(script: str | None, base_url: str | None, model: str | None) -> Pro
     from trustgraph_prompt.llm import OpenAIProvider
 
     return OpenAIProvider(base_url, model, api_key=_api_key())
+
+
+def _typed(option: str) -> bool:
+    """Whether an option was on the command line; from the environment, it is a mere default."""
+    return any(word == option or word.startswith(f"{option}=") for word in sys.argv[1:])
 
 
 def recording(script: str) -> Path:
@@ -108,13 +120,34 @@ def prompt(prompts: PromptSet, id: str) -> PromptDefinition:
     for prompt in prompts.prompts.values():
         if id == prompt.id or id in prompt.aliases:
             return prompt
+    near = difflib.get_close_matches(id, prompts.prompts, n=1)
+    if near:
+        raise ConfigError(f"there is no prompt {id}, did you mean {near[0]}?")
     known = ", ".join(sorted(prompts.prompts)) or "none"
     raise ConfigError("there is no such prompt", found=id, expected=f"one of {known}")
 
 
 def terms(given: list[str] | None) -> dict[str, object]:
-    """The terms that `--term` gave. Raises `ConfigError`."""
-    return dict(_term(term) for term in given or ())
+    """The terms that `--term` gave. Raises `ConfigError`, also where one is given twice."""
+    terms: dict[str, object] = {}
+    for name, value in map(_term, given or ()):
+        if name in terms:
+            raise ConfigError("is given twice", where=f"--term {name}")
+        terms[name] = value
+    return terms
+
+
+def warn_of_terms(definition: PromptDefinition, given: Iterable[str]) -> None:
+    """Say which terms the prompt does not know, and which it misses."""
+    given = set(given)
+    needs = [template.needs() for template in (definition.template, definition.system)]
+    named = {name for each in needs for name in each.named}
+    required = {name for each in needs for name in each.required}
+    for name in sorted(given - named):
+        known = ", ".join(sorted(named)) or "none"
+        output.note(f"warning: {definition.id} does not use the term {name}; its terms: {known}")
+    for name in sorted(required - given - definition.terms.keys()):
+        output.note(f"warning: {definition.id} has nothing where its term {name} stands: --term {name}=…")
 
 
 def _term(term: str) -> tuple[str, object]:
@@ -143,7 +176,7 @@ def decode(data: bytes, where: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"is no UTF-8 at byte {error.start}", where=where) from error
+        raise ConfigError(f"is not UTF-8 at byte {error.start}", where=where) from error
 
 
 def read_json(path: Path) -> Any:

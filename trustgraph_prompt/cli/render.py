@@ -19,7 +19,9 @@ def command(
 ) -> None:
     """Print the system text and the question that a prompt makes of its terms."""
     definition = options.prompt(options.prompts(templates), prompt)
-    question = definition.question(options.terms(term))
+    terms = options.terms(term)
+    options.warn_of_terms(definition, terms)
+    question = definition.question(terms)
     if as_json:
         output.print_json({"system": question.system, "prompt": question.prompt})
     else:

@@ -16,6 +16,7 @@ from trustgraph_prompt.prompts.allowed import Metered, check
 from trustgraph_prompt.prompts.ibis import Ibis
 from trustgraph_prompt.prompts.jinja import Jinja
 from trustgraph_prompt.prompts.limits import Meter, check_terms
+from trustgraph_prompt.prompts.needs import Needs, needs
 from trustgraph_prompt.prompts.sandbox import Rendering, Sandbox
 
 Dialect = Literal["jinja", "ibis"]
@@ -52,6 +53,10 @@ class Template:
             return cls(source, dialect, where, _compile(source, _sandbox(dialect)))
         except TemplateError as error:
             raise (error.at(where) if where else error) from error.__cause__
+
+    def needs(self) -> Needs:
+        """The terms that it names. Reads the source once more: for who checks, not for who renders."""
+        return needs(_sandbox(self.dialect).tree(self.source))
 
     def render(self, terms: Mapping[str, object]) -> str:
         """The text with its terms filled in; what is undefined is left out.

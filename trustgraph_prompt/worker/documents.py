@@ -33,7 +33,7 @@ def read(path: Path) -> str:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"is no UTF-8 at byte {error.start}",
+            f"is not UTF-8 at byte {error.start}",
             where=str(path),
             found=data[error.start : error.start + 8],
             expected="text in UTF-8",
