@@ -16,7 +16,7 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(READY)  ## a document in, objects out: recorded answers, no model and no network needed
+demo: $(READY)  ## a document in, objects out: recorded answers, no model needed
 	@rm -rf demo-output
 	$(BIN)/trustgraph-prompt extract demo/on-a-piece-of-chalk.txt \
 	    --provider scripted:demo/on-a-piece-of-chalk.recording.jsonl --output demo-output/objects.jsonl

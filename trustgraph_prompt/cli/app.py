@@ -11,7 +11,7 @@ from trustgraph_prompt.cli import ask, check, config, extract, read, render, run
 
 app = typer.Typer(
     help="Asks language models, reads their answers however they come, and gives typed, validated objects.",
-    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.",
+    epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
