@@ -10,10 +10,12 @@ _SLACK = 0.02  # seconds: garbage collection, caches
 
 def is_linear(work: Callable[[int], object], size: int) -> bool:
     """Whether four times the size takes clearly less than sixteen times the time, in one of three tries."""
-    return any(_seconds(work, 4 * size) < 9 * _seconds(work, size) + _SLACK for _ in range(3))
+    return any(
+        cpu_seconds(lambda: work(4 * size)) < 9 * cpu_seconds(lambda: work(size)) + _SLACK for _ in range(3)
+    )
 
 
-def _seconds(work: Callable[[int], object], size: int) -> float:
+def cpu_seconds(work: Callable[[], object]) -> float:
     started = time.process_time()
-    work(size)
+    work()
     return time.process_time() - started

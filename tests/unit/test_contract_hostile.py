@@ -133,6 +133,15 @@ def doubling(levels: int) -> Any:
     return {"$ref": "#/$defs/p0", "$defs": {**parts, f"p{levels}": {"type": "object"}}}
 
 
+@pytest.mark.parametrize("keyword", ["unevaluatedProperties", "unevaluatedItems"])
+def test_a_schema_that_asks_level_by_level_what_was_left_out_is_refused(keyword: str) -> None:
+    schema: Any = {"properties": {"a": True}}
+    for _ in range(25):
+        schema = {"allOf": [schema], keyword: False}
+    with pytest.raises(ContractError, match="too large"):
+        Contract.from_schema(schema)
+
+
 def test_a_schema_that_doubles_by_its_references_is_refused() -> None:
     assert Contract.from_schema(doubling(10)).accepts({})
     for levels in (40, 400):
@@ -172,7 +181,7 @@ def test_a_value_that_would_take_hours_is_refused_at_once(schema: Any) -> None:
 def test_a_tree_as_wide_as_it_is_deep_is_no_trouble_where_each_part_is_asked_once() -> None:
     contract = Contract.from_schema({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}})
     value: Any = {}
-    for _ in range(12):
+    for _ in range(14):
         value = {"left": value, "right": value}
     assert contract.accepts(value)
 

@@ -62,6 +62,7 @@ def test_a_clean_value_is_read_directly() -> None:
         f"Think in <reflection> tags. {RIGHT}",
         f'<think>{{"answer": "draft", "shown": 9}}</think>{RIGHT}</think>',
         f'Hm, <think>{{"answer": "draft", "shown": 9}}</think>{RIGHT}',
+        f'[0]</think> hm, <think>{{"answer": "draft", "shown": 9}}</think> {RIGHT}',
     ],
 )
 def test_the_value_that_was_meant_is_found(text: str) -> None:
@@ -91,7 +92,8 @@ def test_a_fenced_scalar_is_a_value() -> None:
 @pytest.mark.parametrize("value", ['"a <b>c</b> ``` d"', '"see ' + "[1] {2} " * 150 + '"', "-4.5e1", "false"])
 def test_a_scalar_is_read_as_it_stands(text: str, value: str) -> None:
     outcome = read(text.format(value), "json")
-    assert (outcome.reason, outcome.value) == (Reason.SUCCESS, json.loads(value))
+    stage = Stage.DIRECT if text == "{}" else Stage.EXTRACTED
+    assert (outcome.reason, outcome.value, outcome.stage) == (Reason.SUCCESS, json.loads(value), stage)
 
 
 @pytest.mark.parametrize(

@@ -316,6 +316,11 @@ def test_thinking_within_a_line_takes_back_only_its_own() -> None:
     assert (outcome.value, outcome.retracted) == (BOTH[:1], tuple(BOTH[:1]))
 
 
+def test_a_draft_and_thinking_within_a_line_are_both_taken_back() -> None:
+    outcome = read(f"{ONE}{ONE}</think> Hm, <think>{ONE}</think> {TWO}", DEFINITIONS)
+    assert (outcome.value, outcome.retracted) == (BOTH[1:], (BOTH[0],) * 3)
+
+
 def test_an_object_with_a_list_of_objects_is_no_wrapper_where_the_schema_knows_it() -> None:
     contract = Contract.from_schema(
         {"type": "object", "properties": {"items": {"type": "array"}}}, format="jsonl"

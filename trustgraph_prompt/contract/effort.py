@@ -154,7 +154,7 @@ class _Graph:
         if "$recursiveRef" in schema:
             in_place += self._number(self._schema)
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
-            in_place *= 2  # they are asked again what they looked at
+            in_place *= 3  # the validator asks them again what they looked at, up to twice
         return _Node(
             in_place,
             self._held(schema, _MEMBERS_APART),
