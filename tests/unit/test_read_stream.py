@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from trustgraph_prompt.contract import Contract, Format
@@ -163,6 +164,7 @@ def test_any_objects_in_any_layout_cut_and_chunked(
 
 @settings(patient, max_examples=300)
 @given(text=soup, size=st.integers(1, 6), format=st.sampled_from(["json", "jsonl"]), demanding=st.booleans())
+@example(text='{[\r\n{"a":1}', size=1, format="jsonl", demanding=False)
 def test_any_text_in_any_chunks_comes_to_the_same(
     text: str, size: int, format: Format, demanding: bool
 ) -> None:
@@ -171,8 +173,10 @@ def test_any_text_in_any_chunks_comes_to_the_same(
     given, outcome = stream(pieces(text, size), contract)
     assert outcome == whole
     if format == "jsonl":
-        everything = [*outcome.value, *outcome.retracted]
-        assert sorted(map(repr, given)) == sorted(map(repr, everything))
+        # What a broken opening had swallowed is found at the end alone; all else has been given.
+        early = Counter(map(repr, given))
+        assert early <= Counter(map(repr, [*outcome.value, *outcome.retracted]))
+        assert Counter(map(repr, outcome.retracted)) <= early
 
 
 @pytest.mark.parametrize(
