@@ -117,9 +117,8 @@ def prompt(prompts: PromptSet, id: str) -> PromptDefinition:
     """The prompt of that id or alias. Raises `ConfigError` where there is none, or where it is refused."""
     if refusal := prompts.refused.get(f"template.{id}"):
         raise refusal
-    for prompt in prompts.prompts.values():
-        if id == prompt.id or id in prompt.aliases:
-            return prompt
+    if found := prompts.find(id):
+        return found
     near = difflib.get_close_matches(id, prompts.prompts, n=1)
     if near:
         raise ConfigError(f"there is no prompt {id}, did you mean {near[0]}?")

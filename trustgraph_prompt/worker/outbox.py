@@ -99,7 +99,7 @@ class Outbox:
             self._trouble = error
             self._entry.streamed = False
 
-    async def finish(self, prompt: PromptDefinition, outcome: Outcome) -> Answer:
+    async def finish(self, prompt: PromptDefinition, outcome: Outcome) -> None:
         """Publish what is missing, then the answer, then respond. Raises `BrokerError`."""
         if self._trouble is not None:
             raise self._trouble
@@ -111,7 +111,6 @@ class Outbox:
         answer = Answer.of(self._request, self._flow.name, prompt.id, prompt.version, outcome, ids)
         await self._producers.send(self._flow.outputs.answers, answer.encode(), key=self._request.id)
         await self.respond(outcome)
-        return answer
 
     async def respond(self, outcome: Outcome) -> None:
         """The last response to the request; an error where the outcome is of no use to the requester."""
