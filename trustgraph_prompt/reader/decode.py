@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from typing import Any, NoReturn
 
 import orjson
@@ -13,10 +12,7 @@ MAX_DEPTH = 200  # deeper values break what handles them later: repr, copies, ot
 
 _DIGITS_ONLY = bytes(48 if chr(code) in "0123456789" else 32 for code in range(256))
 _LONG_NUMBER = b"0" * 19  # the shortest integer beyond 64 bits
-# A pair of surrogates, half of one, or any other escape.
-_ESCAPE = re.compile(
-    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
-)
+_STRIDE = 6  # of 19 digits in a row, at least three are so far apart
 
 
 class NotJson(ValueError):
@@ -26,33 +22,32 @@ class NotJson(ValueError):
 def decode(text: str) -> Any:
     """The value of a JSON text (RFC 8259); that it is not too deep is the caller's to see to.
 
-    Integers keep all their digits, the last of duplicate keys wins, half a surrogate pair becomes U+FFFD.
-    Raises `NotJson`; also for NaN, Infinity and numbers too large for a float.
+    Integers keep all their digits, strings all that is in them, half a surrogate pair too; the last of
+    duplicate keys wins. Raises `NotJson`; also for NaN, Infinity and numbers too large for a float.
     """
     if not has_long_number(text):
         try:
             return orjson.loads(text)
         except orjson.JSONDecodeError:
             pass  # the exact decoder gives the value or says why not
-    return _decode_exactly(text)
+    return _strictly(text)
 
 
 def has_long_number(text: str) -> bool:
     """Whether a fast decoder might turn an integer of `text` into a float. May say yes too often."""
-    return _LONG_NUMBER in text.encode(errors="replace").translate(_DIGITS_ONLY)
+    data = text.encode(errors="replace")
+    if b"000" not in data[::_STRIDE].translate(_DIGITS_ONLY):
+        return False
+    return _LONG_NUMBER in data.translate(_DIGITS_ONLY)
 
 
-def refuse(text: str) -> NoReturn:
-    """Say by `NotJson` what is wrong with a text that is known not to be usable."""
-    _strictly(text)
-    raise NotJson(f"nested deeper than {MAX_DEPTH} levels")
-
-
-def _decode_exactly(text: str) -> Any:
-    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if "\\u" in whole:
-        whole = _ESCAPE.sub(lambda escape: "\\ufffd" if escape[1] else escape[0], whole)
-    return _strictly(whole)
+def why_not(text: str) -> NotJson:
+    """What is wrong with a text that is known not to be usable."""
+    try:
+        _strictly(text)
+    except NotJson as error:
+        return error
+    return NotJson(f"nested deeper than {MAX_DEPTH} levels")
 
 
 def _strictly(text: str) -> Any:

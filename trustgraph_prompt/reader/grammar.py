@@ -24,16 +24,12 @@ def _array(value: str) -> str:
     return rf"\[{_SPACE}(?:{value}{_SPACE}(?:,{_SPACE}{value}{_SPACE})*+)?+\]"
 
 
-def _member(value: str, key: str = _STRING) -> str:
-    return f"{key}{_SPACE}:{_SPACE}{value}{_SPACE}"
+def _member(value: str) -> str:
+    return f"{_STRING}{_SPACE}:{_SPACE}{value}{_SPACE}"
 
 
 def _object(value: str) -> str:
-    return _object_of(_member(value), _member(value))
-
-
-def _object_of(first: str, other: str) -> str:
-    return rf"\{{{_SPACE}(?:{first}(?:,{_SPACE}{other})*+)?+\}}"
+    return rf"\{{{_SPACE}(?:{_member(value)}(?:,{_SPACE}{_member(value)})*+)?+\}}"
 
 
 def _nested(levels: int) -> str:
@@ -45,9 +41,7 @@ def _nested(levels: int) -> str:
 
 _VALUE = _nested(LEVELS - 1)
 
-# A whole object; group 2 is there where its first value is an array (it may be a wrapper), then 1 is the key.
-_FIRST = _member(rf"(?=(\[)?){_VALUE}", key=f"({_STRING})")
-OBJECT = re.compile(_object_of(_FIRST, _member(_VALUE)))
+OBJECT = re.compile(_object(_VALUE))
 ARRAY = re.compile(_array(_VALUE))
 
 # One token: group 1 a string, group 2 any other value, else a structural character.
@@ -57,6 +51,9 @@ FLAT_TOKEN = re.compile(f"{_SPACE}(?:({_STRING})|({_SCALAR})|[][{{}}:,])")
 # Members and elements up to their last comma, at once.
 MEMBERS = re.compile(f"(?:{_SPACE}{_member(_VALUE)},)++")
 ELEMENTS = re.compile(f"(?:{_SPACE}{_VALUE}{_SPACE},)++")
+
+# An object whose first member is an array of objects; group 1 is its key.
+WRAPPER = re.compile(rf"\{{{_SPACE}({_STRING}){_SPACE}:{_SPACE}\[{_SPACE}[{{\]]")
 
 # The beginning of an array of objects.
 OBJECTS_BEGIN = re.compile(rf"{_SPACE}\[{_SPACE}[{{\]]")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
 import orjson
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.reader.decode import MAX_DEPTH, NotJson, decode, has_long_number, refuse
+from trustgraph_prompt.reader.decode import MAX_DEPTH, NotJson, decode, has_long_number, why_not
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Stage
-from trustgraph_prompt.reader.scanner import MAX_OBJECTS, Find, Kind, Scanner
+from trustgraph_prompt.reader.scanner import MAX_OBJECTS, Find, Kind, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
 # Single keys that models wrap lists of objects in; a schema that declares one of them takes it back.
@@ -22,8 +20,6 @@ _WRAPPERS = {"answer", "data", "entries", "items", "list", "objects", "output", 
     "results",
     "values",
 }
-
-_KIND = attrgetter("kind")
 
 _NEWLINE = "\n"  # the only character that ends a line
 _COMMA_BETWEEN = re.compile(r"\}[ \t\r]*+,")  # perhaps between two objects
@@ -95,64 +91,49 @@ class Objects:
 
     def _collect(self, finds: list[Find]) -> list[Any]:
         fresh: list[Any] = []
-        for kind, run in groupby(finds, key=_KIND):
-            if kind is Kind.VALUE:
-                fresh += self._judge_values([find.raw for find in run])
+        for find in finds:
+            if isinstance(find, Values):
+                fresh += self._judge_all(find)
                 continue
-            for find in run:
-                match kind:
-                    case Kind.BROKEN:
-                        self._reject_broken(find.raw)
-                    case Kind.DRAFT:
-                        self._retract(0, 0)
-                        self._aside = (0, 0)
-                    case Kind.ASIDE:
-                        self._aside = len(self.accepted), len(self.rejected)
-                    case Kind.ASIDE_ENDS:
-                        self._retract(*self._aside)
-                    case Kind.WRAPPER:
-                        self._wrapper = len(self.accepted), len(self.rejected)
-                    case Kind.WRAPPER_OR_OBJECT if self._accepts(find.raw):
-                        self._retract(*self._wrapper)
-                        fresh += self._judge_values([find.raw])
-                    case Kind.NOTHING:
-                        self._says_nothing = True
+            match find.kind:
+                case Kind.BROKEN:
+                    self._reject(find.raw, find.start, _no_json(find.value or why_not(find.raw)))
+                case Kind.DRAFT:
+                    self._retract(0, 0)
+                    self._aside = (0, 0)
+                case Kind.ASIDE:
+                    self._aside = len(self.accepted), len(self.rejected)
+                case Kind.ASIDE_ENDS:
+                    self._retract(*self._aside)
+                case Kind.WRAPPER:
+                    self._wrapper = len(self.accepted), len(self.rejected)
+                case Kind.WRAPPER_OR_OBJECT if self._contract.accepts(find.value):
+                    self._retract(*self._wrapper)
+                    self.accepted.append(find.value)
+                    fresh.append(find.value)
+                case Kind.NOTHING:
+                    self._says_nothing = True
         return fresh
 
-    def _judge_values(self, raws: list[str]) -> list[Any]:
-        """The accepted ones among the values of `raws`."""
-        values = _decode_all(raws)
-        if values is None or not self._contract.accepts_all(values):
-            values = [value for raw in raws for value in self._judge(raw)]
-        else:
-            self.accepted += values
-        return values
+    def _judge_all(self, run: Values) -> list[Any]:
+        """The accepted ones among the values of a run."""
+        if self._contract.accepts_all(run.values):
+            self.accepted += run.values
+            return run.values
+        return [
+            value
+            for value, raw, start in zip(run.values, run.raws, run.starts, strict=True)
+            if self._judge(value, raw, start)
+        ]
 
-    def _judge(self, raw: str) -> list[Any]:
-        try:
-            value = decode(raw)
-        except NotJson as error:
-            self._reject(raw, _no_json(error))
-            return []
-        if not self._contract.accepts(value):
-            self._reject(raw, *self._contract.issues(value))
-            return []
-        self.accepted.append(value)
-        return [value]
+    def _judge(self, value: Any, raw: str, start: int) -> bool:
+        if self._contract.accepts(value):
+            self.accepted.append(value)
+            return True
+        self._reject(raw, start, *self._contract.issues(value))
+        return False
 
-    def _accepts(self, raw: str) -> bool:
-        try:
-            return self._contract.accepts(decode(raw))
-        except NotJson:
-            return False
-
-    def _reject_broken(self, raw: str) -> None:
-        try:
-            refuse(raw)
-        except NotJson as error:
-            self._reject(raw, _no_json(error))
-
-    def _reject(self, raw: str, *issues: Issue) -> None:
+    def _reject(self, raw: str, start: int, *issues: Issue) -> None:
         self.rejected.append(Rejected(len(self.accepted) + len(self.rejected), raw, issues))
 
     def _retract(self, accepted: int, rejected: int) -> None:
@@ -164,16 +145,6 @@ class Objects:
         if self._contract.declares(name):
             return False
         return name.lower() in _WRAPPERS or not self._contract.accepts({name: []})
-
-
-def _decode_all(raws: list[str]) -> list[Any] | None:
-    """The values of JSON texts at the speed of the decoder, or None where that would not be exact."""
-    if has_long_number("".join(raws)):
-        return None
-    try:
-        return list(map(orjson.loads, raws))
-    except orjson.JSONDecodeError:
-        return None
 
 
 def _no_json(error: NotJson) -> Issue:
@@ -200,12 +171,9 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
 
 
 def _decode_lines(content: str) -> list[Any]:
-    """The value of each line; in one call where it is plain that every newline parts two objects."""
+    """The value of each line; in one call where no newline can be in a value, for want of other commas."""
     if not _COMMA_BETWEEN.search(content):
-        try:
-            values: list[Any] = orjson.loads(f"[{content.replace(_NEWLINE, ',')}]")
-        except orjson.JSONDecodeError:
-            values = []
+        values: list[Any] = orjson.loads(f"[{content.replace(_NEWLINE, ',')}]")
         if len(values) == content.count(_NEWLINE) + 1:
             return values
     return [orjson.loads(line) for line in content.split(_NEWLINE) if line and not line.isspace()]

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import orjson
 
 from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.damage import Damage, next_value
+from trustgraph_prompt.reader.decode import MAX_DEPTH, NotJson, decode, has_long_number
 from trustgraph_prompt.reader.value import LONGEST_WRAPPER, OpenValue, Progress, Raw
 
 MAX_OBJECTS = 20_000
@@ -36,10 +40,9 @@ _LINE_ENDS = re.compile(r"[ \t\r]*\n")
 
 
 class Kind(Enum):
-    """What the scanner came upon."""
+    """What the scanner came upon besides values."""
 
-    VALUE = auto()  # a complete object, or array where they are asked for
-    BROKEN = auto()  # what was meant to be one, and is not JSON
+    BROKEN = auto()  # what was meant to be a value, and is not JSON
     DRAFT = auto()  # everything before this was thinking
     ASIDE = auto()  # what follows is thinking, if it comes to an end
     ASIDE_ENDS = auto()
@@ -48,15 +51,32 @@ class Kind(Enum):
     NOTHING = auto()  # a wrapper without elements: the answer says that there is nothing
 
 
-_OBJECTS_FOUND = (Kind.VALUE, Kind.BROKEN, Kind.WRAPPER_OR_OBJECT)
+@dataclass(slots=True)
+class Values:
+    """A run of complete objects, or arrays where they are asked for, with nothing else between them.
+
+    Their values, the texts that say them, where each text begins; and whether they stand in a code fence.
+    """
+
+    fenced: bool
+    values: list[Any] = field(default_factory=list)
+    raws: list[str] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)
 
 
-class Find(NamedTuple):
-    """One find: its text, and whether it stands in a code fence."""
+class Mark(NamedTuple):
+    """What is no value: the text of what is broken, or of the whole wrapper, and where it begins.
+
+    `value` is that of a wrapper; of what obeys the grammar and is no value still, it is the `NotJson`.
+    """
 
     kind: Kind
     raw: str = ""
-    fenced: bool = False
+    start: int = 0
+    value: Any = None
+
+
+Find = Values | Mark
 
 
 class Scanner:
@@ -97,6 +117,9 @@ class Scanner:
         self._final = False
         self._found: list[Find] = []
         self._count = 0
+        self._run: Values | None = None
+        self._decode: Callable[[str], Any] = orjson.loads
+        self._no_guess_before = 0
 
     @property
     def between(self) -> str:
@@ -111,7 +134,9 @@ class Scanner:
         if self.full:
             return []
         self._window += text
+        self._decode = decode if has_long_number(self._window) else orjson.loads
         self._found = []
+        self._run = None
         position: int | None = 0
         while position is not None and not self.full:
             position = self._mode(position)
@@ -139,39 +164,61 @@ class Scanner:
         self._window = text[length:] + self._window[position:]
         return 0
 
-    def _give(self, kind: Kind, raw: str = "") -> None:
-        self._count += kind in _OBJECTS_FOUND
-        self.full = self._count > MAX_OBJECTS
+    def _mark(self, kind: Kind, raw: str = "", start: int = 0, value: Any = None) -> None:
+        if raw:
+            self._count_one()
         if not self.full:
-            self._found.append(Find(kind, raw, self.fenced))
+            self._found.append(Mark(kind, raw, start, value))
+        self._run = None
 
-    def _give_value(self, raw: str) -> None:
-        self._between.append("{\n}" if "\n" in raw else "{}")
-        self._give(Kind.VALUE, raw)
+    def _count_one(self) -> None:
+        self._count += 1
+        self.full = self._count > MAX_OBJECTS
+
+    def _give(self, raw: str, start: int, value: Any) -> None:
+        """A value; or what is none although it obeys the grammar."""
+        if type(value) is NotJson:
+            self._mark(Kind.BROKEN, raw, start, value)
+            return
+        self._count += 1
+        if self._count > MAX_OBJECTS:
+            self.full = True
+            return
+        run = self._run
+        if run is None:
+            run = self._run = Values(self.fenced)
+            self._found.append(run)
+        run.values.append(value)
+        run.raws.append(raw)
+        run.starts.append(start)
 
     def _search(self, position: int) -> int | None:
         """Between values: look for the next one, past fences and thinking."""
-        window, passed = self._window, position
+        window, between, passed = self._window, self._between, position
         while match := self._roots.search(window, position):
             start, position = match.span()
             mark = window[start]
             if mark in "{[":
-                if whole := self._whole(mark, start):
-                    self._between.append(window[passed:start])
-                    self._leave_draft()
-                    self._give_value(whole)
-                    passed = position = start + len(whole)
-                    if self.full:
-                        return None
-                elif not self._final and window.find(_CLOSES[mark], position) < 0:
+                closing = window.find(_CLOSES[mark], position) + 1
+                if not (closing or self._final):
                     self._leave(passed, start)  # before more text comes nothing ends here
                     return None
+                if whole := self._guess(start, closing) or self._match(mark, start):
+                    raw, value = whole
+                    between.append(window[passed:start])
+                    between.append("{\n}" if "\n" in raw else "{}")
+                    if self.ends_draft:
+                        self._leave_draft()
+                    self._give(raw, self._passed + start, value)
+                    if self.full:
+                        return None
+                    passed = position = start + len(raw)
                 elif self._begin(mark, start):
-                    self._between.append(window[passed:start])
+                    between.append(window[passed:start])
                     self._leave_draft()
                     return position
             elif mark == "<":
-                self._between.append(window[passed:position])
+                between.append(window[passed:position])
                 passed = position
                 if window[start + 1] == "/":
                     self._end_thinking(position)
@@ -180,9 +227,9 @@ class Scanner:
                     return position
                 else:
                     self._in_aside = True
-                    self._give(Kind.ASIDE)
+                    self._mark(Kind.ASIDE)
             elif position < len(window) or self._final:
-                self.fenced = not self.fenced
+                self.fenced, self._run = not self.fenced, None
             else:
                 self._leave(passed, start)  # the fence may go on
                 return None
@@ -196,14 +243,36 @@ class Scanner:
         self._between.append(self._window[passed:position])
         self._wait(position)
 
-    def _whole(self, mark: str, start: int) -> str | None:
-        """The value that begins at `start`, if all of it is there and nothing asks for a closer look."""
-        match = (grammar.OBJECT if mark == "{" else grammar.ARRAY).match(self._window, start)
-        if match is None:
+    def _guess(self, start: int, end: int) -> tuple[str, Any] | None:
+        """The object that begins at `start`, if it ends where braces balance, at `end` or later.
+
+        No text is guessed at twice: a guess is wrong where braces stand in strings.
+        """
+        window = self._window
+        if not end or self._passed + start < self._no_guess_before:
             return None
-        if mark == "{" and match[2] and grammar.OBJECTS_BEGIN.match(self._window, match.start(2)):
-            return None if self._wraps(match[1]) else match[0]
-        return match[0]
+        opened = window.count("{", start, end) - 1
+        while opened and end:
+            inner, end = end, window.find("}", end) + 1
+            opened += window.count("{", inner, end) - 1
+        raw = window[start:end]
+        try:
+            value = self._decode(raw)
+        except ValueError:
+            self._no_guess_before = self._passed + (end or len(window))
+            return None
+        if len(raw) > MAX_DEPTH and raw.count("{") + raw.count("[") > MAX_DEPTH:
+            return None
+        return None if "[" in raw and self._is_wrapper(raw) else (raw, value)
+
+    def _match(self, mark: str, start: int) -> tuple[str, Any] | None:
+        """The value that begins at `start`, if all of it is there, nested not too deep, and no wrapper."""
+        match = (grammar.OBJECT if mark == "{" else grammar.ARRAY).match(self._window, start)
+        return None if match is None or self._is_wrapper(match[0]) else (match[0], _value_of(match[0]))
+
+    def _is_wrapper(self, raw: str) -> bool:
+        match = grammar.WRAPPER.match(raw)
+        return match is not None and self._wraps(match[1])
 
     def _wraps(self, key: str) -> bool:
         return len(key) <= LONGEST_WRAPPER and self._names_wrapper(key)
@@ -222,11 +291,11 @@ class Scanner:
         if self._in_prose and self._passed + start < self._no_array_before:
             return False  # it would break where the array around it did
         if not first or _FIRST_OF[mark].match(first):
-            self._value = OpenValue(mark, start, self._wraps)
+            self._value = OpenValue(mark, start, self._passed, self._wraps)
             self._mode = self._follow
             return True
         if mark == "{" and (line or first in _QUOTES):
-            self._damage = Damage([mark], Raw(start), self._column, awaits_value=False)
+            self._damage = Damage([mark], Raw(start, self._passed), self._column, awaits_value=False)
             self._mode = self._measure
             return True
         return False
@@ -235,14 +304,14 @@ class Scanner:
         """A value begins: what stood before an end of thinking was a draft."""
         if self.ends_draft:
             self.ends_draft = False
-            self._give(Kind.DRAFT)
+            self._mark(Kind.DRAFT)
 
     def _end_thinking(self, position: int) -> None:
         self.thought = self._passed + position
         self._behind = len(self._between)
         if self._in_aside:
             self._in_aside = False
-            self._give(Kind.ASIDE_ENDS)
+            self._mark(Kind.ASIDE_ENDS)
         else:
             self.ends_draft = True
 
@@ -269,10 +338,11 @@ class Scanner:
                 return None
             case Progress.WRAPS:
                 self._between.append("wrapper")  # anything that is no layout of lines
-                self._give(Kind.WRAPPER)
+                self._mark(Kind.WRAPPER)
             case Progress.ELEMENT:
                 assert value.element is not None
-                self._give(Kind.VALUE, value.element.until(window, position))
+                raw = value.element.until(window, position)
+                self._give(raw, value.element.at, _value_of(raw))
                 value.element = None
             case Progress.ENDS:
                 self._mode = self._search
@@ -283,11 +353,16 @@ class Scanner:
 
     def _end(self, value: OpenValue, position: int) -> None:
         if not value.is_wrapper:
-            self._give_value(value.raw.until(self._window, position))
+            raw = value.raw.until(self._window, position)
+            self._between.append("{\n}" if "\n" in raw else "{}")
+            self._give(raw, value.raw.at, _value_of(raw))
         elif value.members > 1:
-            self._give(Kind.WRAPPER_OR_OBJECT, value.raw.until(self._window, position))
+            raw = value.raw.until(self._window, position)
+            whole = _value_of(raw)
+            if type(whole) is not NotJson:
+                self._mark(Kind.WRAPPER_OR_OBJECT, raw, value.raw.at, whole)
         elif not value.elements:
-            self._give(Kind.NOTHING)
+            self._mark(Kind.NOTHING)
 
     def _break(self, value: OpenValue, position: int) -> int:
         """Measure what is broken: of a wrapper no more than the element. A `[` in prose was prose."""
@@ -308,17 +383,17 @@ class Scanner:
         if _LINE_ENDS.match(window, position):
             text = raw.until(window, position)
             if following := next_value(text, self._column):
-                return self._give_broken(text, following, position)
+                return self._give_broken(text, raw.at, following, position)
         self._damage = Damage(
             stack, raw, self._column, awaits_value=value.awaits_value, in_string=value.in_string
         )
         self._mode = self._measure
         return position
 
-    def _give_broken(self, text: str, length: int, position: int) -> int:
-        """The first `length` characters of what ends at `position` are broken; go on behind them."""
+    def _give_broken(self, text: str, at: int, length: int, position: int) -> int:
+        """Of what begins `at` and ends at `position`, the first `length` are broken; go on behind them."""
         self._between.append("{}")
-        self._give(Kind.BROKEN, text[:length].strip())
+        self._mark(Kind.BROKEN, text[:length].strip(), at)
         self._mode = self._search
         return self._go_back(text, length, position)
 
@@ -326,8 +401,17 @@ class Scanner:
         """In a broken value."""
         over, position = self._damage.advance(self._window, position, self._final)
         if over:
-            text = self._damage.raw.until(self._window, position)
-            return self._give_broken(text, next_value(text, self._column) or len(text), position)
+            raw = self._damage.raw
+            text = raw.until(self._window, position)
+            return self._give_broken(text, raw.at, next_value(text, self._column) or len(text), position)
         self._damage.raw.keep(self._window, position)
         self._wait(position)
         return None
+
+
+def _value_of(raw: str) -> Any:
+    """The value of what obeys the grammar; a `NotJson` where no Python value stands for it."""
+    try:
+        return decode(raw)
+    except NotJson as error:
+        return error

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.reader.decode import MAX_DEPTH, NotJson, decode, refuse
+from trustgraph_prompt.reader.decode import MAX_DEPTH, NotJson, decode, why_not
 from trustgraph_prompt.reader.outcome import Outcome, Stage
-from trustgraph_prompt.reader.scanner import Find, Kind, Scanner
+from trustgraph_prompt.reader.scanner import Find, Kind, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
 _AROUND = r"(?:\s|^[ \t]*(?:`{3,}|~{3,}).*$|</?\w+>)*+"
@@ -34,7 +34,7 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
         else:
             return _outcome([value], contract, Stage.DIRECT, cut_short(finish_reason))
     scanner = Scanner(arrays=True)
-    finds = _without_thinking([*scanner.feed(text), *scanner.close()])
+    candidates = _candidates([*scanner.feed(text), *scanner.close()])
     cut = scanner.cut or _CUT_STRING.match(text, scanner.thought) is not None
     truncated = cut_short(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
     if scalar := _scalar(text, scanner.thought):
@@ -42,16 +42,17 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     if cut or scanner.full:
         what = "too many values to choose from" if scanner.full else "the answer ends within a value"
         return _failure(contract, Reason.TRUNCATED, what, truncated)
-    values, broken = _decoded(finds)
+    values = [candidate for candidate in candidates if not isinstance(candidate.value, NotJson)]
     if values:
-        alone = len(finds) == 1 and finds[0].raw == text.strip()
-        fenced, rest = ([value for value, inside in values if inside is place] for place in (True, False))
+        alone = len(candidates) == 1 and values[0].raw == text.strip()
+        fenced, rest = ([c.value for c in values if c.fenced is place] for place in (True, False))
         best = fenced if any(_fit(value, contract) for value in fenced) else rest or fenced
         if not any(_fit(value, contract) for value in best):
             best = fenced[-1:] or rest[-1:]
         return _outcome(best, contract, Stage.DIRECT if alone else Stage.EXTRACTED, truncated)
-    if broken:
-        return _failure(contract, Reason.INVALID_JSON, f"no JSON: {broken[-1]}", truncated)
+    if candidates:
+        message = f"no JSON: {candidates[-1].value}"
+        return _failure(contract, Reason.INVALID_JSON, message, truncated)
     return _failure(contract, Reason.EXTRACTION_FAILED, "no JSON in the answer", truncated)
 
 
@@ -83,10 +84,25 @@ def _failure(contract: Contract, reason: Reason, message: str, truncated: bool |
     return Outcome(None, reason, contract, issues=(Issue(reason, message),), truncated=truncated)
 
 
-def _without_thinking(finds: list[Find]) -> list[Find]:
-    kept: list[Find] = []
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """What may be the value, or is broken; and whether it stands in a code fence."""
+
+    value: Any
+    raw: str
+    fenced: bool
+
+
+def _candidates(finds: list[Find]) -> list[_Candidate]:
+    """What was found, but for what was thought."""
+    kept: list[_Candidate] = []
     aside = 0
     for find in finds:
+        if isinstance(find, Values):
+            kept += [
+                _Candidate(value, raw, find.fenced) for value, raw in zip(find.values, find.raws, strict=True)
+            ]
+            continue
         match find.kind:
             case Kind.DRAFT:
                 kept, aside = [], 0
@@ -95,20 +111,8 @@ def _without_thinking(finds: list[Find]) -> list[Find]:
             case Kind.ASIDE_ENDS:
                 del kept[aside:]
             case _:
-                kept.append(find)
+                kept.append(_Candidate(find.value or why_not(find.raw), find.raw, fenced=False))
     return kept
-
-
-def _decoded(finds: Iterable[Find]) -> tuple[list[tuple[Any, bool]], list[str]]:
-    """The values with whether they are fenced, and what is wrong with what was meant to be one."""
-    values, broken = [], []
-    for find in finds:
-        try:
-            value = decode(find.raw) if find.kind is Kind.VALUE else refuse(find.raw)
-            values.append((value, find.fenced))
-        except NotJson as error:
-            broken.append(str(error))
-    return values, broken
 
 
 def _scalar(text: str, start: int) -> list[Any]:

@@ -34,9 +34,10 @@ _RUNS = {
 
 
 class Raw:
-    """A stretch of text that may have begun in an earlier window."""
+    """A stretch of text that may have begun in an earlier window; `at` is where in all of the text."""
 
-    def __init__(self, start: int) -> None:
+    def __init__(self, start: int, passed: int) -> None:
+        self.at = passed + start
         self._parts: list[str] = []
         self._start = start
 
@@ -61,16 +62,17 @@ class Progress(Enum):
 
 
 class OpenValue:
-    """Follows one object or array, whose bracket stands at `start`."""
+    """Follows one object or array, whose bracket stands at `start` of a window before which `passed` are."""
 
-    def __init__(self, bracket: str, start: int, names_wrapper: Callable[[str], bool]) -> None:
+    def __init__(self, bracket: str, start: int, passed: int, names_wrapper: Callable[[str], bool]) -> None:
         self.stack = [bracket]
-        self.raw = Raw(start)
+        self.raw = Raw(start, passed)
         self.element: Raw | None = None
         self.is_wrapper = False
         self.elements = 0
         self.members = 1
         self.in_string = False
+        self._passed = passed
         self._expected = "first key" if bracket == "{" else "first element"
         self._names_wrapper = names_wrapper
         self._first_key: str | None = None
@@ -87,6 +89,7 @@ class OpenValue:
 
     def keep(self, window: str, end: int) -> None:
         """The window is given up at `end`."""
+        self._passed += end
         self.raw.keep(window, end)
         if self.element is not None:
             self.element.keep(window, end)
@@ -125,7 +128,7 @@ class OpenValue:
     def _take(self, kind: str, token: re.Match[str]) -> Progress | None:
         in_wrapper = self.in_wrapper
         if in_wrapper and kind == "{":
-            self.element = Raw(token.end() - 1)
+            self.element = Raw(token.end() - 1, self._passed)
         if kind in "{[":
             self._push(kind)
         elif _MOVES[self._expected][kind] == "close":
@@ -136,7 +139,7 @@ class OpenValue:
             self.members += kind == "," and len(self.stack) == 1
             self._expected = _MOVES[self._expected][kind]
             if in_wrapper and kind == "value" and token[2][0] == "{":
-                self.element = Raw(token.start(2))
+                self.element = Raw(token.start(2), self._passed)
                 return self._element()
         return None
 
