@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from typing import NamedTuple
 
+from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.reader import grammar
-from trustgraph_prompt.reader.decode import MAX_DEPTH
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _CHARACTERS = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
@@ -27,9 +27,10 @@ _STRING_BEGUN = re.compile(f'"{_CHARACTERS}')
 _UNFINISHED = re.compile(
     rf'(?:"{_CHARACTERS}(?:\\(?:u[0-9a-fA-F]{{0,3}})?)?|-?[0-9.eE+-]*|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)\Z'
 )
-_OBJECT = re.compile(r'\{(?=\s*+["}])')
-_VALUE_BEGINS = re.compile(r'\{(?=\s*+(?:["}]|\Z))|\[(?=\s*+(?:[]\[{"\d\-tfn]|\Z))')
+_OBJECT_BEGINS = re.compile(r'\{(?=\s*+["}])')
+_VALUE_BEGINS = re.compile(r"""\{(?=\s*+(?:["'}\w]|\Z))|\[(?=\s*+(?:[]\[{"\d\-tfn]|\Z))""")
 _END_OF_THINKING = re.compile(f"</{grammar.THINKING}", re.IGNORECASE)
+DEEPEST = 1_000  # levels that are followed
 _MOST_DIGITS = 4300  # of an integer, by default of the interpreter
 
 
@@ -47,10 +48,20 @@ class Duplicate(NamedTuple):
     start: int
 
 
-class Cut(NamedTuple):
-    """The value that a text ends in: where it begins, and the JSON Pointer to where in it the text ends."""
+class State(Enum):
+    """How a value ends."""
+
+    WHOLE = auto()
+    CUT = auto()  # with the text
+    BROKEN = auto()  # where it is no JSON any more
+
+
+class Value(NamedTuple):
+    """A value in a text; `path` is the JSON Pointer to where in it it ends, "" where it is whole."""
 
     start: int
+    end: int
+    state: State
     path: str
 
 
@@ -93,43 +104,37 @@ def member(text: str, path: str) -> Span:
     return Span(start, walk.position if end is None else end)
 
 
-def breaks(text: str) -> int | None:
-    """Where a text stops being JSON that can be read: its end, if it is cut; None where it is sound."""
-    walk = _Walk(text, _content(text, 0)).run()
-    if walk.state is not _State.COMPLETE:
+def breaks(text: str, depth: int = Limits().depth) -> int | None:
+    """Where a text stops being JSON that can be read: its end, if it is cut; None where it is sound.
+
+    `depth` is how many levels may be nested.
+    """
+    walk = _Walk(text, _content(text, 0), depth).run()
+    if walk.state is not State.WHOLE:
         return walk.position
     rest = _content(text, walk.position)
     return rest if rest < len(text) else None
 
 
+def values(text: str) -> Iterator[Value]:
+    """What begins like a JSON value in the text of an answer, none within another, thinking left aside."""
+    for walk in _walks(text, _VALUE_BEGINS):
+        yield Value(walk.start, walk.position, walk.state, walk.path())
+
+
 def duplicates(text: str) -> Iterator[Duplicate]:
     """The keys that stand twice in one object of an answer, thinking left aside."""
-    for walk in _roots(text, _OBJECT):
-        if walk.state is _State.COMPLETE:
+    for walk in _walks(text, _OBJECT_BEGINS):
+        if walk.state is State.WHOLE:
             yield from walk.duplicates
 
 
-def cut(text: str) -> Cut | None:
-    """The value that the text of an answer ends in; None where it ends in none."""
-    last = None
-    for walk in _roots(text, _VALUE_BEGINS):
-        last = walk
-    return Cut(last.start, last.path()) if last and last.state is _State.CUT else None
-
-
-def _roots(text: str, begins: re.Pattern[str]) -> Iterator[_Walk]:
-    """What in the text of an answer begins like a value, broken or not; none is within another."""
+def _walks(text: str, begins: re.Pattern[str]) -> Iterator[_Walk]:
     position = max((tag.end() for tag in _END_OF_THINKING.finditer(text)), default=0)
     while bracket := begins.search(text, position):
         walk = _Walk(text, bracket.start()).run()
         yield walk
         position = walk.position
-
-
-class _State(Enum):
-    COMPLETE = auto()
-    CUT = auto()
-    BROKEN = auto()
 
 
 class _Event(NamedTuple):
@@ -162,11 +167,12 @@ _OVER = ""
 class _Walk:
     """Follows one JSON value from `start` to where it ends or is none any more: to `position`."""
 
-    def __init__(self, text: str, start: int) -> None:
+    def __init__(self, text: str, start: int, depth: int = DEEPEST) -> None:
         self.start = self.position = start
-        self.state = _State.CUT
+        self.state = State.CUT
         self.duplicates: list[Duplicate] = []
         self._text = text
+        self._depth = depth
         self._open: list[_Container] = []
         self._expected = _VALUE
 
@@ -205,7 +211,7 @@ class _Walk:
     def _next(self) -> re.Match[str] | None:
         """The next token that is in its place; None where the walk is over, and `state` says how."""
         if self._expected == _OVER:
-            self.state = _State.COMPLETE
+            self.state = State.WHOLE
             return None
         self.position = _content(self._text, self.position)
         token = _TOKEN.match(self._text, self.position)
@@ -223,7 +229,7 @@ class _Walk:
     def _is_readable(self, token: re.Match[str]) -> bool:
         """Whether it is not nested too deep, and no number too large."""
         if token[0] in "{[":
-            return len(self._open) < MAX_DEPTH
+            return len(self._open) < self._depth
         number = token[2] or ""
         if number.lstrip("-").isdigit():
             return len(number) <= _MOST_DIGITS
@@ -239,7 +245,7 @@ class _Walk:
         if unfinished or position == len(text):
             self.position = len(text)
         else:
-            self.state = _State.BROKEN
+            self.state = State.BROKEN
 
     def _name(self, token: re.Match[str]) -> None:
         """A key: the next member begins."""
