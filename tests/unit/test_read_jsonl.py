@@ -206,7 +206,7 @@ def test_an_object_that_does_not_meet_the_schema_is_refused_alone() -> None:
     ]
     assert (
         outcome.explain()
-        == 'object 1 "definition" is missing; object 2 /entity: expected string, found integer 5'
+        == 'object 2 "definition" is missing; object 3 /entity: expected string, found integer 5'
     )
 
 

@@ -59,9 +59,11 @@ def command(
     chunk_size: Annotated[int, typer.Option(min=100, help="Characters of a chunk at most.")] = 2000,
     concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Questions at once.")] = 8,
     bare: Annotated[
-        bool, typer.Option("--bare", help="Write the objects alone, without where they are from.")
+        bool, typer.Option("--bare", metavar="", help="Write the objects alone, without where they are from.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, for programs.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", help="Print the summary as JSON, for programs.")
+    ] = False,
 ) -> None:
     """Ask prompts about every chunk of some text files, and write each valid object as a line of OUT.jsonl.
 

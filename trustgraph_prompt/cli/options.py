@@ -72,7 +72,7 @@ BrokerOption = Annotated[
     ),
 ]
 DEFAULT_BROKER = "pulsar://localhost:6650"
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
 
 
 def provider(script: str | None, base_url: str | None, model: str | None) -> Provider:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
     from trustgraph_prompt.reader import Outcome
 
 
-def print_json(value: object, *, pretty: bool = True) -> None:
+def print_json(value: object) -> None:
     """A JSON value on standard output."""
-    typer.echo(json_text(value, pretty=pretty))
+    typer.echo(json_text(value, pretty=True))
 
 
 def json_text(value: object, *, pretty: bool = False) -> str:
@@ -45,6 +46,13 @@ def waiting(for_what: str) -> Iterator[None]:
         yield
 
 
+def paint(text: str, colour: str) -> str:
+    """A text for standard error: in colour where a person may be looking, and has not said NO_COLOR."""
+    if not sys.stderr.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return typer.style(text, fg=colour, bold=True)
+
+
 def note(text: str) -> None:
     """A line about the result."""
     typer.echo(text, err=True)
@@ -60,7 +68,7 @@ def print_outcome(outcome: Outcome, *, as_json: bool) -> None:
     if as_json:
         print_json(outcome_as_json(outcome))
     else:
-        _print_value(outcome)
+        print_value(outcome)
         _explain(outcome)
     if not outcome.ok:
         raise typer.Exit(1)
@@ -73,9 +81,9 @@ def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
         "reason": outcome.reason.value,
         "stage": outcome.stage.name.lower(),
         "truncated": outcome.truncated,
-        "issues": [_issue(issue) for issue in outcome.issues],
+        "issues": [issue_as_json(issue) for issue in outcome.issues],
         "rejected": [
-            {"index": r.index, "raw": r.raw, "issues": [_issue(issue) for issue in r.issues]}
+            {"index": r.index, "raw": r.raw, "issues": [issue_as_json(issue) for issue in r.issues]}
             for r in outcome.rejected
         ],
         "retracted": list(outcome.retracted),
@@ -85,15 +93,22 @@ def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _issue(issue: Issue) -> dict[str, str]:
+def issue_as_json(issue: Issue) -> dict[str, str]:
+    """An issue for programs, by the names of its fields."""
     return {"reason": issue.reason.value, "path": issue.path, "message": issue.message}
 
 
-def _print_value(outcome: Outcome) -> None:
+def print_object(value: object) -> None:
+    """One of several, as a line that is there at once."""
+    typer.echo(json_text(value))  # which flushes
+
+
+def print_value(outcome: Outcome) -> None:
+    """The objects of a jsonl answer, one a line; the value of another, if it has one."""
     match outcome.contract.format, outcome.value:
         case "jsonl", list() as objects:
             for value in objects:
-                print_json(value, pretty=False)
+                print_object(value)
         case _ if not outcome.ok:
             pass
         case "text", text:
@@ -111,4 +126,5 @@ def _explain(outcome: Outcome) -> None:
     if outcome.cause is not None:
         note(f"error: {outcome.cause}")
     elif not outcome.ok:
-        note(f"error: {outcome.reason.value}: {outcome.explain()}")
+        why = f"error: {outcome.reason.value}"
+        note(why if outcome.rejected else f"{why}: {outcome.explain()}")

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from trustgraph_prompt.contract.contract import Contract, Format, JsonSchema
+from trustgraph_prompt.contract.limits import Limits
 
-__all__ = ["Contract", "Format", "JsonSchema"]
+__all__ = ["Contract", "Format", "JsonSchema", "Limits"]

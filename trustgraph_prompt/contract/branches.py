@@ -29,6 +29,21 @@ def declares(schema: object, name: str) -> bool:
     return any(name in part.get("properties", {}) for part in parts)
 
 
+def names_of(schema: object) -> frozenset[str]:
+    """The names of all properties that the schema declares anywhere."""
+    names: set[str] = set()
+    todo = [schema]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, dict):
+            if isinstance(part.get("properties"), dict):
+                names.update(part["properties"])
+            todo += part.values()
+        elif isinstance(part, list):
+            todo += part
+    return frozenset(names)
+
+
 def discriminator_of(schema: object) -> str | None:
     """The property that picks the branch: each branch names its own values by `const` or `enum`."""
     branches = branches_of(schema)

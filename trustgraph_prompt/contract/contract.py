@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
-from trustgraph_prompt.contract.branches import declares, discriminator_of
+from trustgraph_prompt.contract.branches import declares, discriminator_of, names_of
 from trustgraph_prompt.contract.explain import explain, show
+from trustgraph_prompt.contract.limits import Limits
 from trustgraph_prompt.contract.schema import compile_schema, plain_schema
 from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import ContractError, Issue, Reason
@@ -34,6 +35,8 @@ class Contract:
     name: str | None = field(default=None, compare=False)
     fingerprint: str = ""
     discriminator: str | None = field(default=None, compare=False)
+    repair: bool = field(default=False, compare=False)
+    limits: Limits = field(default=Limits(), compare=False)
     _validator: Validator | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -44,6 +47,8 @@ class Contract:
         format: Format = "json",
         many: bool | None = None,
         name: str | None = None,
+        repair: bool = False,
+        limits: Limits = Limits(),
     ) -> Contract:
         """A contract from a JSON Schema: draft 4 to 2020-12, as its `$schema` says, 2020-12 by default.
 
@@ -62,10 +67,16 @@ class Contract:
             schema=plain,
             many=many,
             name=name,
-            fingerprint=_fingerprint(format, many, plain),
+            fingerprint=_fingerprint(format, many, plain, repair, limits),
             discriminator=discriminator_of(plain),
+            repair=repair,
+            limits=limits,
             _validator=validator,
         )
+
+    def conform(self, value: object) -> object:
+        """What the contract makes of a value before it is judged."""
+        return value
 
     def accepts(self, value: object) -> bool:
         """Whether `value` is one object of a jsonl answer, or the value of a json answer, as asked for."""
@@ -100,6 +111,10 @@ class Contract:
         """Whether the schema, or a branch of it, speaks of a property called `name`."""
         return declares(self.schema, name)
 
+    def names(self) -> frozenset[str]:
+        """The names of all properties that the schema declares anywhere."""
+        return names_of(self.schema)
+
     @property
     def _is_list(self) -> bool:
         return self.many and self.format == "json"
@@ -126,7 +141,7 @@ def _many(format: Format, many: bool | None) -> bool:
     return always[format]
 
 
-def _fingerprint(format: Format, many: bool, schema: JsonSchema | None) -> str:
-    decides = {"format": format, "many": many, "schema": schema}
+def _fingerprint(format: Format, many: bool, schema: JsonSchema | None, repair: bool, limits: Limits) -> str:
+    decides = {"format": format, "many": many, "schema": schema, "repair": repair, "limits": asdict(limits)}
     canonical = json.dumps(decides, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import re
+import reprlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from itertools import islice
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid
+from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid, excerpt
+from trustgraph_prompt.reader import place
+
+MAX_ISSUE = 300  # characters of one issue in an explanation: a path holds the keys that a model wrote
+MAX_SEARCHED = 200_000  # characters of an answer in which an explanation looks for duplicate keys
+
+_BREAKS_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class Stage(IntEnum):
@@ -23,11 +34,15 @@ class Stage(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """One object that was refused: the `index`-th of the answer, its raw text, and what is wrong with it."""
+    """One object that was refused: the `index`-th of the answer (from 0), its raw text, and what is wrong.
+
+    `start` is where `raw` begins in the text of its call, in characters; -1 where nobody said.
+    """
 
     index: int
     raw: str
     issues: tuple[Issue, ...]
+    start: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +57,7 @@ class CallReport:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Outcome:
     """What came of asking or reading; always returned, never raised.
 
@@ -69,9 +84,21 @@ class Outcome:
         return self.reason is Reason.SUCCESS
 
     @property
+    def objects(self) -> Sequence[Any]:
+        """What may be used, one by one: the list where many were asked for, else the one value or nothing."""
+        if self.contract.many and isinstance(self.value, list):
+            return self.value
+        return [self.value] if self.ok else ()
+
+    @property
     def usage(self) -> Usage:
         """Tokens of all calls together."""
         return Usage.sum(call.usage for call in self.calls)
+
+    def errors(self) -> list[tuple[Rejected | None, Issue]]:
+        """What is wrong: each issue with the object it is about, None where that is the answer as a whole."""
+        whole = [(None, issue) for issue in self.issues]
+        return [*whole, *((rejected, issue) for rejected in self.rejected for issue in rejected.issues)]
 
     def unwrap(self) -> Any:
         """The value.
@@ -90,13 +117,65 @@ class Outcome:
             output_content=last.text,
             finish_reason=last.finish_reason,
             usage=self.usage,
-            issues=self.issues,
+            issues=tuple(issue for _, issue in self.errors()),
             outcome=self,
         ) from self.cause
 
     def explain(self, limit: int = 5) -> str:
-        """What is wrong, short and exact, for a model or a log; at most `limit` issues."""
-        issues = [str(issue) for issue in self.issues]
-        issues += [f"object {r.index} {issue}" for r in self.rejected for issue in r.issues]
-        more = f"; and {len(issues) - limit} more" if len(issues) > limit else ""
-        return "; ".join(issues[:limit]) + more or self.reason.replace("_", " ")
+        """What is wrong, short and exact, in one line for a model or a log; at most `limit` issues.
+
+        Objects are counted from 1. Keys that an object of the last answer holds twice are named, too.
+        """
+        told = [_told(rejected, issue) for rejected, issue in self.errors()]
+        told += self._duplicates(limit - len(told) + 1)
+        more = f"; and {len(told) - limit} more" if len(told) > limit else ""
+        return "; ".join(told[:limit]) + more or self.reason.replace("_", " ")
+
+    def _duplicates(self, limit: int) -> list[str]:
+        """Of the last answer: what came of its text is known, and not which keys were there on the way."""
+        if limit < 1 or not self.calls or self.contract.format == "text":
+            return []
+        text = self.calls[-1].text[:MAX_SEARCHED]
+        lines = place.Lines(text)
+        return [
+            _one_line(f'line {lines.at(twice.start).line}: "{twice.key}" is there twice, the last one counts')
+            for twice in islice(place.duplicates(text), limit)
+        ]
+
+    def __repr__(self) -> str:
+        errors, tokens = self.errors(), self.usage.tokens
+        facts = [str(self.reason), self.stage.name.lower()]
+        facts += [f"{len(self.objects):,} objects"] if self.contract.many else []
+        facts += [f"{len(self.rejected):,} refused"] if self.rejected else []
+        facts += [f"{len(self.retracted):,} taken back"] if self.retracted else []
+        facts += ["cut"] if self.truncated else []
+        facts += [f"{tokens:,} tokens"] if tokens else []
+        lines = [", ".join(facts), *(_told(*error) for error in errors[:3])]
+        lines += [f"and {len(errors) - 3:,} more issues"] if len(errors) > 3 else []
+        lines += [_SHORT.repr(self.value)] if self.objects else []
+        return f"<Outcome {_NEXT_LINE.join(excerpt(line, 110) for line in lines)}>"
+
+
+def _told(rejected: Rejected | None, issue: Issue) -> str:
+    return _one_line(str(issue) if rejected is None else f"object {rejected.index + 1} {issue}")
+
+
+def _one_line(text: str) -> str:
+    """A text that a model wrote parts of, for a message: short, and nothing in it ends the line."""
+    return _BREAKS_A_LINE.sub(lambda found: json.dumps(found[0])[1:-1], excerpt(text, MAX_ISSUE))
+
+
+class _Short(reprlib.Repr):
+    """`repr` of a value of any size, in about a line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlist = self.maxdict = 3
+        self.maxstring = 40
+
+    def repr_int(self, x: int, level: int) -> str:
+        return "<a huge integer>" if x.bit_length() > 1000 else super().repr_int(x, level)
+
+
+_SHORT = _Short()
+_NEXT_LINE = "\n  "
