@@ -155,7 +155,10 @@ def test_what_is_beyond_the_limit_is_left_unread_and_the_outcome_says_so(layout:
     text = _many(layout, LIMIT + more)
     outcome = read(text, "jsonl", finish_reason="stop")
     assert (len(outcome.value), outcome.truncated) == (LIMIT, True)
-    assert outcome.issues[0].message == "more than 20000 objects: the rest was not read"
+    assert (
+        outcome.issues[0].message
+        == "more than 20,000 objects, or 1,000 of them refused: the rest was not read"
+    )
     reader = StreamReader("jsonl")
     given = [found for position in range(0, len(text), 1000) for found in reader.feed(text[position:][:1000])]
     assert reader.close("stop") == outcome

@@ -12,13 +12,23 @@ from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.decode import NotJson, decode
 from trustgraph_prompt.reader.value import Raw
 
-_STRING = r'(?:[^"\\\n]|\\[^\n])*+("?)'
-_TOKEN = re.compile(rf'"{_STRING}|[{{[]++|[}}\]]++|</?{grammar.THINKING}', re.IGNORECASE)
-_REST_OF_STRING = re.compile(_STRING)
-_TAG_BEGUN = re.compile(r"(?:</?[a-z]*)?\Z", re.IGNORECASE)
-_NEXT_LINE = re.compile(r"\n(?:[^\S\n]*\n)*+([^\S\n]*+)(?=\S)")
-_MARKED = re.compile(r"(?:[-*+•]|\d{1,6}[.):])[ \t]*+[{[]")
-_MARK_BEGUN = re.compile(r"(?:[-*+•]|\d{1,6}[.):]?)[ \t]*+\Z")
+_CHARACTERS = r'(?:[^"\\\n]|\\[^\n])*+'
+_MARKED = r"(?:[-*+•]|\d{1,6}[.):])[ \t]*+[{[]"
+_MARK_BEGUN = r"(?:[-*+•]|\d{1,6}[.):]?)[ \t]*+\Z"
+_LINE_OF_INTEREST = rf"[{{[`~<]|{_MARKED}|{_MARK_BEGUN}|\Z"
+_TAG = f"</?{grammar.THINKING}"
+_TAG_BEGUN = r"</?[a-z]*+\Z"
+_NOTHING = (
+    rf'(?:[^"{{}}[\]<\n]++|"{_CHARACTERS}(?:"|\\?(?=\n))'
+    rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?!{_TAG}|{_TAG_BEGUN})<)*+"
+)
+_TOKEN = re.compile(
+    rf'{_NOTHING}(?:(?P<opens>[{{[]++)|(?P<closes>[}}\]]++)|(?P<string>")|(?P<line>\n\s*+)'
+    rf"|(?P<tag>{_TAG})|(?P<end><|\Z))",
+    re.IGNORECASE,
+)
+_CHARACTERS_OF_STRING = re.compile(_CHARACTERS)
+_MARK_AND_VALUE = re.compile(_MARKED)
 
 
 def next_value(broken: str, column: int) -> int | None:
@@ -51,58 +61,55 @@ class Damage:
         self.raw = raw
         self._stack = stack
         self._column = column
-        self._awaits_value = awaits_value
         self._in_string = in_string
+        self._last = (":" if stack[-1] == "{" else ",") if awaits_value else stack[-1]
 
     def advance(self, window: str, position: int, final: bool) -> tuple[bool, int]:
         """Go on from `position`: whether the value is over, and where; or how far the window was used."""
-        while True:
-            newline = window.find("\n", position)
-            if newline < 0:
-                over, position = self._follow_line(window, position, len(window), complete=final)
-                return over or final, position
-            over, position = self._follow_line(window, position, newline, complete=True)
-            if over:
-                return True, position
-            following = _NEXT_LINE.match(window, newline)
-            if following is None or (not final and _MARK_BEGUN.match(window, following.end())):
-                return final, newline
-            if self._begins_anew(window, following.end(), len(following[1])):
-                return True, newline
-            position = following.end()
-
-    def _follow_line(self, window: str, start: int, end: int, *, complete: bool) -> tuple[bool, int]:
-        """Whether the value ends in this line, and where; else how far the line was used."""
-        if not complete:
-            begun = _TAG_BEGUN.search(window, max(start, end - grammar.LONGEST_TAG), end)
-            end = begun.start() if begun else end
-        position, used = start, end
         if self._in_string:
-            rest = _REST_OF_STRING.match(window, start, end)
-            assert rest is not None
-            position = rest.end()
-            self._in_string = not complete and not rest[1]
-        for token in () if self._in_string else _TOKEN.finditer(window, position, end):
-            mark = token[0]
-            if mark[0] == "<":
-                return True, token.start()
-            if mark[0] in "{[":
-                self._stack.extend(mark)
-            elif mark[0] == '"':
-                self._in_string = not complete and not token[1]
-                position = token.end()
-            elif len(mark) >= len(self._stack):
-                return True, token.start() + len(self._stack)
+            position = self._leave_string(window, position)
+        while not self._in_string:
+            token = _TOKEN.match(window, position)
+            assert token is not None
+            assert token.lastgroup is not None
+            kind = token.lastgroup
+            start, end = token.span(kind)
+            self._last = window[position:start].rstrip()[-1:] or self._last
+            position = end
+            if kind == "opens":
+                self._stack.extend(token[kind])
+                self._last = self._stack[-1]
+            elif kind == "closes":
+                if end - start >= len(self._stack):
+                    return True, start + len(self._stack)
+                del self._stack[start - end :]
+                self._last = "]"
+            elif kind == "string":
+                position = self._leave_string(window, end)
+            elif kind == "line":
+                begins = self._begins_anew(window, end, end - window.rfind("\n", start, end) - 1)
+                if begins or begins is None:
+                    return begins or final, start
             else:
-                del self._stack[-len(mark) :]
-        if self._in_string:
-            used = position
-        last = window[start:used].rstrip()[-1:]
-        if last:
-            self._awaits_value = last in (":" if self._stack[-1] == "{" else "[,")
-        return False, used
+                return kind == "tag" or final, start
+        return final, len(window) if final else position
 
-    def _begins_anew(self, window: str, start: int, column: int) -> bool:
-        if window[start] in "`~<" or _MARKED.match(window, start):
+    def _leave_string(self, window: str, position: int) -> int:
+        """Where the string ends, or is interrupted."""
+        match = _CHARACTERS_OF_STRING.match(window, position)
+        assert match is not None
+        end = match.end()
+        self._in_string = end >= len(window.removesuffix("\\"))
+        return end if self._in_string else end + (window[end] != "\n")
+
+    def _begins_anew(self, window: str, start: int, column: int) -> bool | None:
+        """Whether the line that begins at `start`, in that column, is no part of the value; None to wait."""
+        begins = window[start : start + 1]
+        if not begins:
+            return None
+        if begins in "{[":
+            awaits_value = self._last in (":" if self._stack[-1] == "{" else "[,")
+            return column <= self._column and not awaits_value
+        if begins in "`~<" or _MARK_AND_VALUE.match(window, start):
             return True
-        return window[start] in "{[" and column <= self._column and not self._awaits_value
+        return None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import chain
 from typing import Any, NoReturn
 
 import orjson
-
-MAX_DEPTH = 200  # deeper values break what handles them later: repr, copies, other encoders
 
 _DIGITS_ONLY = bytes(48 if chr(code) in "0123456789" else 32 for code in range(256))
 _LONG_NUMBER = b"0" * 19  # the shortest integer beyond 64 bits
@@ -33,6 +32,14 @@ def decode(text: str) -> Any:
     return _strictly(text)
 
 
+def decode_at(text: str, start: int) -> tuple[Any, int] | None:
+    """The value that begins at `start` of a text, and where it ends; None where not all of one is there."""
+    try:
+        return _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+
+
 def has_long_number(text: str) -> bool:
     """Whether a fast decoder might turn an integer of `text` into a float. May say yes too often."""
     data = text.encode(errors="replace")
@@ -41,13 +48,26 @@ def has_long_number(text: str) -> bool:
     return _LONG_NUMBER in data.translate(_DIGITS_ONLY)
 
 
-def why_not(text: str) -> NotJson:
-    """What is wrong with a text that is known not to be usable."""
+def is_too_deep(value: Any, text: str, levels: int) -> bool:
+    """Whether `value`, which `text` says, is nested deeper; the text shows fast that most are not."""
+    if len(text) <= levels or text.count("{") + text.count("[") <= levels:
+        return False
+    level = [value]
+    for _ in range(levels):
+        inner = chain.from_iterable(v.values() if isinstance(v, dict) else v for v in level)
+        level = [v for v in inner if isinstance(v, (dict, list))]
+        if not level:
+            return False
+    return True
+
+
+def why_not(text: str, levels: int) -> NotJson:
+    """What is wrong with a text that is known to be no JSON, or nested deeper than `levels`."""
     try:
         _strictly(text)
     except NotJson as error:
         return error
-    return NotJson(f"nested deeper than {MAX_DEPTH} levels")
+    return NotJson(f"nested deeper than {levels} levels")
 
 
 def _strictly(text: str) -> Any:
@@ -58,7 +78,7 @@ def _strictly(text: str) -> Any:
     except NotJson:
         raise
     except RecursionError:
-        raise NotJson(f"nested deeper than {MAX_DEPTH} levels") from None
+        raise NotJson("nested too deep") from None
     except ValueError:
         raise NotJson("an integer with too many digits") from None
 

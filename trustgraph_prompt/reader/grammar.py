@@ -41,9 +41,6 @@ def _nested(levels: int) -> str:
 
 _VALUE = _nested(LEVELS - 1)
 
-OBJECT = re.compile(_object(_VALUE))
-ARRAY = re.compile(_array(_VALUE))
-
 # One token: group 1 a string, group 2 any other value, else a structural character.
 TOKEN = re.compile(f"{_SPACE}(?:({_STRING})|({_VALUE})|[][{{}}:,])")
 FLAT_TOKEN = re.compile(f"{_SPACE}(?:({_STRING})|({_SCALAR})|[][{{}}:,])")
@@ -65,8 +62,15 @@ REST_OF_STRING = re.compile(_CHARACTERS)
 UNFINISHED = re.compile(f"{_SPACE}(?:{_UNFINISHED_SCALAR})\\Z")
 UNFINISHED_ESCAPE = re.compile(f"(?:{_UNFINISHED_ESCAPE})?\\Z")
 
-FIRST_CHARACTER = re.compile(rf"{_SPACE}((?s:.)?)")
+_FIRST_CHARACTER = re.compile(rf"{_SPACE}((?s:.)?)")
 
 # The names of tags that models think in.
-THINKING = "(?:think|thinking|thoughts?|reasoning|reflection|scratchpad|analysis)>"
+THINKING = "(?:th(?:ink(?:ing)?|oughts?)|re(?:asoning|flection)|scratchpad|analysis)>"
 LONGEST_TAG = 16
+
+
+def first_character(text: str, position: int) -> str:
+    """The first character from `position` on that is no white space, or nothing."""
+    match = _FIRST_CHARACTER.match(text, position)
+    assert match is not None
+    return match[1]

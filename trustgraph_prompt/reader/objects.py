@@ -9,9 +9,9 @@ import orjson
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.reader.decode import MAX_DEPTH, NotJson, decode, has_long_number, why_not
+from trustgraph_prompt.reader.decode import decode, has_long_number, is_too_deep, why_not
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Stage
-from trustgraph_prompt.reader.scanner import MAX_OBJECTS, Find, Kind, Scanner, Values
+from trustgraph_prompt.reader.scanner import MAX_REFUSED, Find, Kind, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
 # Single keys that models wrap lists of objects in; a schema that declares one of them takes it back.
@@ -26,7 +26,12 @@ _COMMA_BETWEEN = re.compile(r"\}[ \t\r]*+,")  # perhaps between two objects
 
 # What surrounds values where each stands on a line of its own.
 _LINES = re.compile(r"\s*+(?:\{\}[ \t\r]*+(?:\n\s*+|\Z))*+\Z")
-_ARRAYS = re.compile(r"\[[^][{}]*+\]|(\[)(?=\s*+(?:[\[{]|\Z))|(\])")  # 1 opens one of objects, 2 may close it
+# Behind what holds no objects: 1 opens arrays, all of them of objects where 2 follows, else all but the last;
+# 3 closes some.
+_ARRAYS = re.compile(
+    r"(?:[^][]++|\[\s*+(?![{\[]|\Z)[^][{}]*+\]?+)*+"
+    r"(?:((?:\[\s*+)++)(?:(?=(\{|\Z))|(?:[^][{}]*+\])?)|((?:\]\s*+)++)|\Z)"
+)
 _EMPTY_ARRAY = re.compile(r"(?:\A|\n)[ \t]*\[\s*\][ \t\r]*(?:\n|\Z)")
 
 
@@ -38,25 +43,32 @@ class Objects:
         self.rejected: list[Rejected] = []
         self.retracted: list[Any] = []
         self._contract = contract
-        self._scanner = Scanner(names_wrapper=self._names_wrapper)
+        self._limits = contract.limits
+        self._scanner = Scanner(contract.limits, names_wrapper=self._names_wrapper)
         self._wrapper = (0, 0)
         self._aside = (0, 0)
         self._says_nothing = False
+        self._refused = 0
 
     def feed(self, text: str) -> list[Any]:
         """The objects that `text` completes and the contract accepts."""
         return self._collect(self._scanner.feed(text))
 
+    @property
+    def _is_full(self) -> bool:
+        """Whether the rest of the text is left unread."""
+        return self._scanner.full or self._refused > MAX_REFUSED
+
     def close(self, finish_reason: str | None) -> Outcome:
         """What all of the text says; `calls` is left to the caller."""
         self._collect(self._scanner.close())
-        scanner, between = self._scanner, self._scanner.between
+        scanner, between, full = self._scanner, self._scanner.between, self._is_full
         truncated = cut_short(
             finish_reason,
-            within_value=scanner.cut or scanner.full or _array_is_open(between),
+            within_value=scanner.cut or full or _array_is_open(between),
             within_fence=scanner.fenced,
         )
-        if scanner.ends_draft and _EMPTY_ARRAY.search(scanner.behind):
+        if scanner.ends_draft and not full and _EMPTY_ARRAY.search(scanner.behind):
             self._retract(0, 0)
         nothing = self._says_nothing or _EMPTY_ARRAY.search(between) is not None
         reason = self._reason(truncated, nothing)
@@ -64,7 +76,7 @@ class Objects:
             value=self.accepted,
             reason=reason,
             contract=self._contract,
-            stage=Stage.DIRECT if _LINES.match(between) else Stage.EXTRACTED,
+            stage=Stage.DIRECT if _LINES.match(between) and not full else Stage.EXTRACTED,
             rejected=tuple(self.rejected),
             issues=self._issues(reason),
             truncated=truncated,
@@ -81,8 +93,9 @@ class Objects:
         return Reason.TRUNCATED if truncated else Reason.EXTRACTION_FAILED
 
     def _issues(self, reason: Reason) -> tuple[Issue, ...]:
-        if self._scanner.full:
-            return (Issue(Reason.TRUNCATED, f"more than {MAX_OBJECTS} objects: the rest was not read"),)
+        if self._is_full:
+            most = f"{self._limits.objects:,} objects, or {MAX_REFUSED:,} of them refused"
+            return (Issue(Reason.TRUNCATED, f"more than {most}: the rest was not read"),)
         if reason is Reason.TRUNCATED:
             return (Issue(reason, "the answer ends before an object is complete"),)
         if reason is Reason.EXTRACTION_FAILED:
@@ -92,12 +105,15 @@ class Objects:
     def _collect(self, finds: list[Find]) -> list[Any]:
         fresh: list[Any] = []
         for find in finds:
+            if self._refused > MAX_REFUSED:
+                break
             if isinstance(find, Values):
                 fresh += self._judge_all(find)
                 continue
             match find.kind:
                 case Kind.BROKEN:
-                    self._reject(find.raw, find.start, _no_json(find.value or why_not(find.raw)))
+                    error = find.value or why_not(find.raw, self._limits.depth)
+                    self._reject(find.raw, find.start, Issue(Reason.INVALID_JSON, f"no JSON: {error}"))
                 case Kind.DRAFT:
                     self._retract(0, 0)
                     self._aside = (0, 0)
@@ -120,21 +136,22 @@ class Objects:
         if self._contract.accepts_all(run.values):
             self.accepted += run.values
             return run.values
-        return [
-            value
-            for value, raw, start in zip(run.values, run.raws, run.starts, strict=True)
-            if self._judge(value, raw, start)
-        ]
+        accepted: list[Any] = []
+        for value, raw, start in zip(run.values, run.raws, run.starts, strict=True):
+            if self._contract.accepts(value):
+                self.accepted.append(value)
+                accepted.append(value)
+            elif not self._reject(raw, start, *self._contract.issues(value)):
+                break
+        return accepted
 
-    def _judge(self, value: Any, raw: str, start: int) -> bool:
-        if self._contract.accepts(value):
-            self.accepted.append(value)
-            return True
-        self._reject(raw, start, *self._contract.issues(value))
-        return False
-
-    def _reject(self, raw: str, start: int, *issues: Issue) -> None:
-        self.rejected.append(Rejected(len(self.accepted) + len(self.rejected), raw, issues))
+    def _reject(self, raw: str, start: int, *issues: Issue) -> bool:
+        """Whether there is room for one more that is refused."""
+        self._refused += 1
+        if self._refused > MAX_REFUSED:
+            return False
+        self.rejected.append(Rejected(len(self.accepted) + len(self.rejected), raw, issues, start))
+        return True
 
     def _retract(self, accepted: int, rejected: int) -> None:
         self.retracted += self.accepted[accepted:]
@@ -147,10 +164,6 @@ class Objects:
         return name.lower() in _WRAPPERS or not self._contract.accepts({name: []})
 
 
-def _no_json(error: NotJson) -> Issue:
-    return Issue(Reason.INVALID_JSON, f"no JSON: {error}")
-
-
 def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     """The objects of a text that is one object a line and nothing else, each as asked for; else None.
 
@@ -159,34 +172,34 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     content = text.strip(" \t\r\n")
     if not (content.startswith("{") and content.endswith("}")) or has_long_number(content):
         return None
+    lines = content.split(_NEWLINE)
     try:
-        values = _decode_lines(content)
+        values = _decode_lines(content, lines)
     except orjson.JSONDecodeError:
         return None
-    if set(map(type, values)) != {dict} or len(values) > MAX_OBJECTS or _may_be_deep(content, len(values)):
+    if set(map(type, values)) != {dict} or len(values) > contract.limits.objects:
         return None
     if "[" in content and any(isinstance(next(iter(value.values()), None), list) for value in values):
         return None  # perhaps a wrapper
+    depth = contract.limits.depth
+    if max(map(len, lines)) > depth and is_too_deep(values, content, depth + 1):
+        return None
     return values if contract.accepts_all(values) else None
 
 
-def _decode_lines(content: str) -> list[Any]:
+def _decode_lines(content: str, lines: list[str]) -> list[Any]:
     """The value of each line; in one call where no newline can be in a value, for want of other commas."""
     if not _COMMA_BETWEEN.search(content):
         values: list[Any] = orjson.loads(f"[{content.replace(_NEWLINE, ',')}]")
-        if len(values) == content.count(_NEWLINE) + 1:
+        if len(values) == len(lines):
             return values
-    return [orjson.loads(line) for line in content.split(_NEWLINE) if line and not line.isspace()]
-
-
-def _may_be_deep(content: str, values: int) -> bool:
-    if content.count("{") + content.count("[") < MAX_DEPTH + values:
-        return False  # each value has a bracket of its own
-    return any(line.count("{") + line.count("[") > MAX_DEPTH for line in content.split(_NEWLINE))
+    return [orjson.loads(line) for line in lines if line and not line.isspace()]
 
 
 def _array_is_open(between: str) -> bool:
     depth = 0
-    for opens, closes in _ARRAYS.findall(between):
-        depth = depth + 1 if opens else max(depth - bool(closes), 0)
+    for match in _ARRAYS.finditer(between):
+        opens, closes = match[1] or "", match[3] or ""
+        depth = max(depth - closes.count("]"), 0) + opens.count("[")
+        depth -= bool(opens) and match[2] is None
     return depth > 0

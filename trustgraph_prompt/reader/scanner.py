@@ -1,8 +1,9 @@
 """One pass over the text of an answer, whole or in chunks of any size, that finds the JSON in it.
 
 Linear: no character is looked at more than a fixed number of times. What is decided never depends on where a
-chunk ended. A value is followed strictly as long as it obeys the grammar; one that the text ends in is cut.
-Once it is broken, only its extent is measured: no inner part of it is taken for a value.
+chunk ended. Where a value seems to end is guessed, and the decoder says whether it does; if not, it is
+followed strictly as long as it obeys the grammar, and one that the text ends in is cut. Once it is broken,
+only its extent is measured: no inner part of it is taken for a value.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.damage import Damage, next_value
-from trustgraph_prompt.reader.decode import MAX_DEPTH, NotJson, decode, has_long_number
+from trustgraph_prompt.reader.decode import NotJson, decode, decode_at, has_long_number, is_too_deep
 from trustgraph_prompt.reader.value import LONGEST_WRAPPER, OpenValue, Progress, Raw
 
-MAX_OBJECTS = 20_000
+MAX_REFUSED = 1_000  # values: what is broken or refused takes longest
 
-_LANDMARK = rf"`{{3,}}|~{{3,}}|</?{grammar.THINKING}"
+# Each alternative begins with a character of its own, which is searched for first.
+_LANDMARK = rf"```+|~~~+|</?{grammar.THINKING}"
 _OBJECTS = re.compile(rf"\{{|{_LANDMARK}", re.IGNORECASE)
 _VALUES = re.compile(rf'\{{|\[(?=\s*+(?:[]\[{{"\d\-tfn]|\Z))|{_LANDMARK}', re.IGNORECASE)
 _LANDMARK_BEGUN = re.compile(r"(?:`+|~+|</?\w*)\Z")
@@ -87,19 +90,24 @@ class Scanner:
 
     After `close`: `cut` is whether the text ends within a value or in thinking, `fenced` whether in a code
     fence, `between` what stood around the values (each is `{}` there, or `{\\n}` if it took several lines),
-    `full` whether there was more than `MAX_OBJECTS` and the rest was left unread. `thought` is where in the
-    text the last thinking ended, `behind` the part of `between` that follows, `ends_draft` whether that
-    thinking had no beginning and no value follows.
+    `full` whether there was more than `limits` allow, or `MAX_REFUSED`, and the rest was left unread.
+    `thought` is where in the text the last thinking ended, `behind` the part of `between` that follows,
+    `ends_draft` whether that thinking had no beginning and no value follows.
     """
 
     def __init__(
-        self, *, arrays: bool = False, names_wrapper: Callable[[str], bool] = lambda _: False
+        self,
+        limits: Limits,
+        *,
+        arrays: bool = False,
+        names_wrapper: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self.cut = False
         self.fenced = False
         self.full = False
         self.thought = 0
         self.ends_draft = False
+        self._limits = limits
         self._roots = _VALUES if arrays else _OBJECTS
         self._names_wrapper = names_wrapper
         self._between: list[str] = []
@@ -116,8 +124,9 @@ class Scanner:
         self._before = "\n"  # the last characters before the window
         self._final = False
         self._found: list[Find] = []
-        self._count = 0
         self._run: Values | None = None
+        self._objects = 0
+        self._refused = 0
         self._decode: Callable[[str], Any] = orjson.loads
         self._no_guess_before = 0
 
@@ -149,8 +158,10 @@ class Scanner:
 
     def _wait(self, position: int) -> None:
         """Keep the window from `position` on until more text comes."""
-        used = self._window[max(0, position - _LOOK_BACK) : position]
-        self._before = (self._before + used)[-_LOOK_BACK:]
+        if position >= _LOOK_BACK:
+            self._before = self._window[position - _LOOK_BACK : position]
+        else:
+            self._before = (self._before + self._window[:position])[-_LOOK_BACK:]
         self._window = self._window[position:]
         self._passed += position
 
@@ -165,23 +176,16 @@ class Scanner:
         return 0
 
     def _mark(self, kind: Kind, raw: str = "", start: int = 0, value: Any = None) -> None:
-        if raw:
-            self._count_one()
-        if not self.full:
-            self._found.append(Mark(kind, raw, start, value))
+        self._found.append(Mark(kind, raw, start, value))
         self._run = None
-
-    def _count_one(self) -> None:
-        self._count += 1
-        self.full = self._count > MAX_OBJECTS
 
     def _give(self, raw: str, start: int, value: Any) -> None:
         """A value; or what is none although it obeys the grammar."""
         if type(value) is NotJson:
-            self._mark(Kind.BROKEN, raw, start, value)
+            self._give_broken(raw, start, value)
             return
-        self._count += 1
-        if self._count > MAX_OBJECTS:
+        self._objects += 1
+        if self._objects > self._limits.objects:
             self.full = True
             return
         run = self._run
@@ -191,6 +195,14 @@ class Scanner:
         run.values.append(value)
         run.raws.append(raw)
         run.starts.append(start)
+
+    def _give_broken(self, raw: str, start: int, error: NotJson | None = None) -> None:
+        self._objects += 1
+        self._refused += 1
+        if self._objects > self._limits.objects or self._refused > MAX_REFUSED:
+            self.full = True
+            return
+        self._mark(Kind.BROKEN, raw, start, error)
 
     def _search(self, position: int) -> int | None:
         """Between values: look for the next one, past fences and thinking."""
@@ -203,7 +215,7 @@ class Scanner:
                 if not (closing or self._final):
                     self._leave(passed, start)  # before more text comes nothing ends here
                     return None
-                if whole := self._guess(start, closing) or self._match(mark, start):
+                if whole := (mark == "{" and self._guess(start, closing)) or self._whole(mark, start):
                     raw, value = whole
                     between.append(window[passed:start])
                     between.append("{\n}" if "\n" in raw else "{}")
@@ -226,8 +238,7 @@ class Scanner:
                     self._mode = self._think
                     return position
                 else:
-                    self._in_aside = True
-                    self._mark(Kind.ASIDE)
+                    self._begin_aside()
             elif position < len(window) or self._final:
                 self.fenced, self._run = not self.fenced, None
             else:
@@ -261,18 +272,21 @@ class Scanner:
         except ValueError:
             self._no_guess_before = self._passed + (end or len(window))
             return None
-        if len(raw) > MAX_DEPTH and raw.count("{") + raw.count("[") > MAX_DEPTH:
+        return self._unless_more_is_to_it(raw, value)
+
+    def _whole(self, mark: str, start: int) -> tuple[str, Any] | None:
+        """The value that begins at `start`, if all of it is there, and is no wrapper."""
+        if not _FIRST_OF[mark].match(grammar.first_character(self._window, start + 1)):
             return None
-        return None if "[" in raw and self._is_wrapper(raw) else (raw, value)
+        found = decode_at(self._window, start)
+        return found and self._unless_more_is_to_it(self._window[start : found[1]], found[0])
 
-    def _match(self, mark: str, start: int) -> tuple[str, Any] | None:
-        """The value that begins at `start`, if all of it is there, nested not too deep, and no wrapper."""
-        match = (grammar.OBJECT if mark == "{" else grammar.ARRAY).match(self._window, start)
-        return None if match is None or self._is_wrapper(match[0]) else (match[0], _value_of(match[0]))
-
-    def _is_wrapper(self, raw: str) -> bool:
-        match = grammar.WRAPPER.match(raw)
-        return match is not None and self._wraps(match[1])
+    def _unless_more_is_to_it(self, raw: str, value: Any) -> tuple[str, Any] | None:
+        if is_too_deep(value, raw, self._limits.depth):
+            return None
+        if "[" in raw and (wrapper := grammar.WRAPPER.match(raw)) and self._wraps(wrapper[1]):
+            return None
+        return raw, value
 
     def _wraps(self, key: str) -> bool:
         return len(key) <= LONGEST_WRAPPER and self._names_wrapper(key)
@@ -284,14 +298,14 @@ class Scanner:
 
     def _begin(self, mark: str, start: int) -> bool:
         """Whether what begins at `start` was meant to be a value."""
-        first = grammar.FIRST_CHARACTER.match(self._window, start + 1)[1]  # type: ignore[index]
+        first = grammar.first_character(self._window, start + 1)
         line = self._line_before(start)
         self._column = len(line[1]) if line else 0
         self._in_prose = mark == "[" and not (line or self.fenced)
         if self._in_prose and self._passed + start < self._no_array_before:
             return False  # it would break where the array around it did
         if not first or _FIRST_OF[mark].match(first):
-            self._value = OpenValue(mark, start, self._passed, self._wraps)
+            self._value = OpenValue(mark, start, self._passed, self._limits.depth, self._wraps)
             self._mode = self._follow
             return True
         if mark == "{" and (line or first in _QUOTES):
@@ -305,6 +319,11 @@ class Scanner:
         if self.ends_draft:
             self.ends_draft = False
             self._mark(Kind.DRAFT)
+
+    def _begin_aside(self) -> None:
+        self._in_aside = True
+        if not (self._found and isinstance(last := self._found[-1], Mark) and last.kind is Kind.ASIDE):
+            self._mark(Kind.ASIDE)
 
     def _end_thinking(self, position: int) -> None:
         self.thought = self._passed + position
@@ -352,12 +371,11 @@ class Scanner:
         return position
 
     def _end(self, value: OpenValue, position: int) -> None:
+        raw = value.raw.until(self._window, position)
         if not value.is_wrapper:
-            raw = value.raw.until(self._window, position)
             self._between.append("{\n}" if "\n" in raw else "{}")
             self._give(raw, value.raw.at, _value_of(raw))
         elif value.members > 1:
-            raw = value.raw.until(self._window, position)
             whole = _value_of(raw)
             if type(whole) is not NotJson:
                 self._mark(Kind.WRAPPER_OR_OBJECT, raw, value.raw.at, whole)
@@ -369,6 +387,8 @@ class Scanner:
         window = self._window
         if self._in_prose and not _ARRAY_OF_OBJECTS.match(text := value.raw.until(window, position)):
             self._between.append("[")
+            self._refused += 1
+            self.full = self._refused > MAX_REFUSED
             self._no_array_before = self._passed + position
             self._mode = self._search
             return self._go_back(text, 1, position)
@@ -383,30 +403,30 @@ class Scanner:
         if _LINE_ENDS.match(window, position):
             text = raw.until(window, position)
             if following := next_value(text, self._column):
-                return self._give_broken(text, raw.at, following, position)
+                return self._end_broken(text, raw.at, following, position)
         self._damage = Damage(
             stack, raw, self._column, awaits_value=value.awaits_value, in_string=value.in_string
         )
         self._mode = self._measure
         return position
 
-    def _give_broken(self, text: str, at: int, length: int, position: int) -> int:
-        """Of what begins `at` and ends at `position`, the first `length` are broken; go on behind them."""
-        self._between.append("{}")
-        self._mark(Kind.BROKEN, text[:length].strip(), at)
-        self._mode = self._search
-        return self._go_back(text, length, position)
-
     def _measure(self, position: int) -> int | None:
         """In a broken value."""
+        raw = self._damage.raw
         over, position = self._damage.advance(self._window, position, self._final)
         if over:
-            raw = self._damage.raw
             text = raw.until(self._window, position)
-            return self._give_broken(text, raw.at, next_value(text, self._column) or len(text), position)
-        self._damage.raw.keep(self._window, position)
+            return self._end_broken(text, raw.at, next_value(text, self._column) or len(text), position)
+        raw.keep(self._window, position)
         self._wait(position)
         return None
+
+    def _end_broken(self, text: str, at: int, length: int, position: int) -> int:
+        """Of what begins `at` and ends at `position`, the first `length` are broken; go on behind them."""
+        self._between.append("{}")
+        self._give_broken(text[:length].strip(), at)
+        self._mode = self._search
+        return self._go_back(text, length, position)
 
 
 def _value_of(raw: str) -> Any:

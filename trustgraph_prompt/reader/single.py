@@ -9,7 +9,7 @@ from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.reader.decode import MAX_DEPTH, NotJson, decode, why_not
+from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, why_not
 from trustgraph_prompt.reader.outcome import Outcome, Stage
 from trustgraph_prompt.reader.scanner import Find, Kind, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
@@ -26,15 +26,15 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     A value that the contract accepts wins over one that it does not, a fenced one over one in prose. Two that
     differ are ambiguous; and where the text ends within a value, that one was meant.
     """
-    if text.lstrip()[:1] not in "[{" or text.count("[") + text.count("{") <= MAX_DEPTH:
-        try:
-            value = decode(text)
-        except NotJson:
-            pass
-        else:
+    try:
+        value = decode(text)
+    except NotJson:
+        pass
+    else:
+        if not isinstance(value, (dict, list)) or not is_too_deep(value, text, contract.limits.depth):
             return _outcome([value], contract, Stage.DIRECT, cut_short(finish_reason))
-    scanner = Scanner(arrays=True)
-    candidates = _candidates([*scanner.feed(text), *scanner.close()])
+    scanner = Scanner(contract.limits, arrays=True)
+    candidates = _candidates([*scanner.feed(text), *scanner.close()], contract.limits.depth)
     cut = scanner.cut or _CUT_STRING.match(text, scanner.thought) is not None
     truncated = cut_short(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
     if scalar := _scalar(text, scanner.thought):
@@ -93,7 +93,7 @@ class _Candidate:
     fenced: bool
 
 
-def _candidates(finds: list[Find]) -> list[_Candidate]:
+def _candidates(finds: list[Find], depth: int) -> list[_Candidate]:
     """What was found, but for what was thought."""
     kept: list[_Candidate] = []
     aside = 0
@@ -111,7 +111,7 @@ def _candidates(finds: list[Find]) -> list[_Candidate]:
             case Kind.ASIDE_ENDS:
                 del kept[aside:]
             case _:
-                kept.append(_Candidate(find.value or why_not(find.raw), find.raw, fenced=False))
+                kept.append(_Candidate(find.value or why_not(find.raw, depth), find.raw, fenced=False))
     return kept
 
 

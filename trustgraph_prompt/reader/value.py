@@ -7,7 +7,6 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from trustgraph_prompt.reader import grammar
-from trustgraph_prompt.reader.decode import MAX_DEPTH
 
 LONGEST_WRAPPER = 100  # characters in the name of a wrapper, as it is written
 
@@ -64,7 +63,9 @@ class Progress(Enum):
 class OpenValue:
     """Follows one object or array, whose bracket stands at `start` of a window before which `passed` are."""
 
-    def __init__(self, bracket: str, start: int, passed: int, names_wrapper: Callable[[str], bool]) -> None:
+    def __init__(
+        self, bracket: str, start: int, passed: int, max_depth: int, names_wrapper: Callable[[str], bool]
+    ) -> None:
         self.stack = [bracket]
         self.raw = Raw(start, passed)
         self.element: Raw | None = None
@@ -73,6 +74,7 @@ class OpenValue:
         self.members = 1
         self.in_string = False
         self._passed = passed
+        self._max_depth = max_depth
         self._expected = "first key" if bracket == "{" else "first element"
         self._names_wrapper = names_wrapper
         self._first_key: str | None = None
@@ -119,7 +121,7 @@ class OpenValue:
             kind = "string" if token[1] else "value" if token[2] else token[0][-1]
             if kind not in _MOVES[self._expected]:
                 return Progress.BREAKS, position
-            if kind in "{[" and len(self.stack) >= MAX_DEPTH:
+            if kind in "{[" and len(self.stack) >= self._max_depth:
                 return Progress.BREAKS, position
             position = token.end()
             if event := self._take(kind, token):
@@ -166,7 +168,7 @@ class OpenValue:
     @property
     def _near_limit(self) -> bool:
         """Whether a value matched in one go might be nested too deep."""
-        return len(self.stack) + grammar.LEVELS > MAX_DEPTH
+        return len(self.stack) + grammar.LEVELS > self._max_depth
 
     def _run(self, window: str, position: int) -> int:
         """Pass many members or elements at once, where none of them has to be looked at."""
