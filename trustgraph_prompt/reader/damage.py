@@ -20,13 +20,15 @@ _TAG = f"</?{grammar.THINKING}"
 _TAG_BEGUN = r"</?[a-z]*+\Z"
 _NOTHING = (
     rf'(?:[^"{{}}[\]<\n]++|"{_CHARACTERS}(?:"|\\?(?=\n))'
-    rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?!{_TAG}|{_TAG_BEGUN})<)*+"
+    rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?<=[:[])\n\s*+(?=[{{[])|(?!{_TAG}|{_TAG_BEGUN})<)*+"
 )
 _TOKEN = re.compile(
-    rf'{_NOTHING}(?:(?P<opens>[{{[]++)|(?P<closes>[}}\]]++)|(?P<string>")|(?P<line>\n\s*+)'
+    rf'{_NOTHING}(?:(?P<opens>(?:[{{[]{_NOTHING})++)|(?P<closes>[}}\]]++)|(?P<string>")|(?P<line>\n\s*+)'
     rf"|(?P<tag>{_TAG})|(?P<end><|\Z))",
     re.IGNORECASE,
 )
+_STRINGS = re.compile(rf'"{_CHARACTERS}"?')
+_BRACKETS = re.compile(r"[{[]")
 _CHARACTERS_OF_STRING = re.compile(_CHARACTERS)
 _MARK_AND_VALUE = re.compile(_MARKED)
 
@@ -77,8 +79,8 @@ class Damage:
             self._last = window[position:start].rstrip()[-1:] or self._last
             position = end
             if kind == "opens":
-                self._stack.extend(token[kind])
-                self._last = self._stack[-1]
+                self._stack.extend(_BRACKETS.findall(_STRINGS.sub("", token[kind])))
+                self._last = token[kind].rstrip()[-1]
             elif kind == "closes":
                 if end - start >= len(self._stack):
                     return True, start + len(self._stack)

@@ -40,6 +40,14 @@ def decode_at(text: str, start: int) -> tuple[Any, int] | None:
         return None
 
 
+def value_of(text: str) -> Any:
+    """The value of what obeys the grammar; the `NotJson` where no Python value stands for it."""
+    try:
+        return decode(text)
+    except NotJson as error:
+        return error
+
+
 def has_long_number(text: str) -> bool:
     """Whether a fast decoder might turn an integer of `text` into a float. May say yes too often."""
     data = text.encode(errors="replace")

@@ -62,15 +62,16 @@ REST_OF_STRING = re.compile(_CHARACTERS)
 UNFINISHED = re.compile(f"{_SPACE}(?:{_UNFINISHED_SCALAR})\\Z")
 UNFINISHED_ESCAPE = re.compile(f"(?:{_UNFINISHED_ESCAPE})?\\Z")
 
-_FIRST_CHARACTER = re.compile(rf"{_SPACE}((?s:.)?)")
-
 # The names of tags that models think in.
 THINKING = "(?:th(?:ink(?:ing)?|oughts?)|re(?:asoning|flection)|scratchpad|analysis)>"
 LONGEST_TAG = 16
 
 
-def first_character(text: str, position: int) -> str:
-    """The first character from `position` on that is no white space, or nothing."""
-    match = _FIRST_CHARACTER.match(text, position)
+_WHITE_SPACE = re.compile(_SPACE)
+
+
+def skip_space(text: str, position: int) -> int:
+    """Where from `position` on the first character is that is no white space, or the end."""
+    match = _WHITE_SPACE.match(text, position)
     assert match is not None
-    return match[1]
+    return match.end()

@@ -19,7 +19,7 @@ import orjson
 from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.damage import Damage, next_value
-from trustgraph_prompt.reader.decode import NotJson, decode, decode_at, has_long_number, is_too_deep
+from trustgraph_prompt.reader.decode import NotJson, decode, decode_at, has_long_number, is_too_deep, value_of
 from trustgraph_prompt.reader.value import LONGEST_WRAPPER, OpenValue, Progress, Raw
 
 MAX_REFUSED = 1_000  # values: what is broken or refused takes longest
@@ -267,26 +267,36 @@ class Scanner:
             inner, end = end, window.find("}", end) + 1
             opened += window.count("{", inner, end) - 1
         raw = window[start:end]
+        if "[" in raw and self._is_wrapper(start):
+            return None
         try:
             value = self._decode(raw)
         except ValueError:
             self._no_guess_before = self._passed + (end or len(window))
             return None
-        return self._unless_more_is_to_it(raw, value)
+        return None if is_too_deep(value, raw, self._limits.depth) else (raw, value)
 
     def _whole(self, mark: str, start: int) -> tuple[str, Any] | None:
         """The value that begins at `start`, if all of it is there, and is no wrapper."""
-        if not _FIRST_OF[mark].match(grammar.first_character(self._window, start + 1)):
+        if not _FIRST_OF[mark].match(self._first_within(start)):
             return None
-        found = decode_at(self._window, start)
-        return found and self._unless_more_is_to_it(self._window[start : found[1]], found[0])
+        if mark == "{" and self._is_wrapper(start):
+            return None
+        if (found := decode_at(self._window, start)) is None:
+            return None
+        value, end = found
+        raw = self._window[start:end]
+        return None if is_too_deep(value, raw, self._limits.depth) else (raw, value)
 
-    def _unless_more_is_to_it(self, raw: str, value: Any) -> tuple[str, Any] | None:
-        if is_too_deep(value, raw, self._limits.depth):
+    def _object_at(self, start: int) -> tuple[str, Any] | None:
+        """The object that begins there, if there is one and nothing asks for a closer look."""
+        if not self._window.startswith("{", start):
             return None
-        if "[" in raw and (wrapper := grammar.WRAPPER.match(raw)) and self._wraps(wrapper[1]):
-            return None
-        return raw, value
+        return self._guess(start, self._window.find("}", start) + 1)
+
+    def _is_wrapper(self, start: int) -> bool:
+        wrapper = grammar.WRAPPER.match(self._window, start)
+        return wrapper is not None and self._wraps(wrapper[1])
 
     def _wraps(self, key: str) -> bool:
         return len(key) <= LONGEST_WRAPPER and self._names_wrapper(key)
@@ -298,14 +308,21 @@ class Scanner:
 
     def _begin(self, mark: str, start: int) -> bool:
         """Whether what begins at `start` was meant to be a value."""
-        first = grammar.first_character(self._window, start + 1)
+        first = self._first_within(start)
         line = self._line_before(start)
         self._column = len(line[1]) if line else 0
         self._in_prose = mark == "[" and not (line or self.fenced)
         if self._in_prose and self._passed + start < self._no_array_before:
             return False  # it would break where the array around it did
         if not first or _FIRST_OF[mark].match(first):
-            self._value = OpenValue(mark, start, self._passed, self._limits.depth, self._wraps)
+            self._value = OpenValue(
+                mark,
+                start,
+                self._passed,
+                self._limits.depth,
+                names_wrapper=self._wraps,
+                object_at=self._object_at,
+            )
             self._mode = self._follow
             return True
         if mark == "{" and (line or first in _QUOTES):
@@ -313,6 +330,11 @@ class Scanner:
             self._mode = self._measure
             return True
         return False
+
+    def _first_within(self, start: int) -> str:
+        """The first character behind a bracket, or nothing."""
+        first = grammar.skip_space(self._window, start + 1)
+        return self._window[first : first + 1]
 
     def _leave_draft(self) -> None:
         """A value begins: what stood before an end of thinking was a draft."""
@@ -359,10 +381,7 @@ class Scanner:
                 self._between.append("wrapper")  # anything that is no layout of lines
                 self._mark(Kind.WRAPPER)
             case Progress.ELEMENT:
-                assert value.element is not None
-                raw = value.element.until(window, position)
-                self._give(raw, value.element.at, _value_of(raw))
-                value.element = None
+                self._give(*value.take_element(window, position))
             case Progress.ENDS:
                 self._mode = self._search
                 self._end(value, position)
@@ -374,9 +393,9 @@ class Scanner:
         raw = value.raw.until(self._window, position)
         if not value.is_wrapper:
             self._between.append("{\n}" if "\n" in raw else "{}")
-            self._give(raw, value.raw.at, _value_of(raw))
+            self._give(raw, value.raw.at, value_of(raw))
         elif value.members > 1:
-            whole = _value_of(raw)
+            whole = value_of(raw)
             if type(whole) is not NotJson:
                 self._mark(Kind.WRAPPER_OR_OBJECT, raw, value.raw.at, whole)
         elif not value.elements:
@@ -427,11 +446,3 @@ class Scanner:
         self._give_broken(text[:length].strip(), at)
         self._mode = self._search
         return self._go_back(text, length, position)
-
-
-def _value_of(raw: str) -> Any:
-    """The value of what obeys the grammar; a `NotJson` where no Python value stands for it."""
-    try:
-        return decode(raw)
-    except NotJson as error:
-        return error

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import Enum, auto
+from typing import Any
 
 from trustgraph_prompt.reader import grammar
+from trustgraph_prompt.reader.decode import value_of
 
 LONGEST_WRAPPER = 100  # characters in the name of a wrapper, as it is written
 
@@ -64,7 +66,14 @@ class OpenValue:
     """Follows one object or array, whose bracket stands at `start` of a window before which `passed` are."""
 
     def __init__(
-        self, bracket: str, start: int, passed: int, max_depth: int, names_wrapper: Callable[[str], bool]
+        self,
+        bracket: str,
+        start: int,
+        passed: int,
+        max_depth: int,
+        *,
+        names_wrapper: Callable[[str], bool],
+        object_at: Callable[[int], tuple[str, Any] | None],
     ) -> None:
         self.stack = [bracket]
         self.raw = Raw(start, passed)
@@ -77,7 +86,9 @@ class OpenValue:
         self._max_depth = max_depth
         self._expected = "first key" if bracket == "{" else "first element"
         self._names_wrapper = names_wrapper
+        self._object_at = object_at
         self._first_key: str | None = None
+        self._whole_element: tuple[str, int, Any] | None = None
 
     @property
     def awaits_value(self) -> bool:
@@ -95,6 +106,16 @@ class OpenValue:
         self.raw.keep(window, end)
         if self.element is not None:
             self.element.keep(window, end)
+
+    def take_element(self, window: str, end: int) -> tuple[str, int, Any]:
+        """The element that ends there: its text, where that begins, and its value, or the `NotJson` it is."""
+        whole, self._whole_element = self._whole_element, None
+        if whole is None:
+            assert self.element is not None
+            raw = self.element.until(window, end)
+            whole = raw, self.element.at, value_of(raw)
+            self.element = None
+        return whole
 
     def advance(self, window: str, position: int) -> tuple[Progress, int]:
         """Go on from `position` to the next event, and say where that is."""
@@ -114,6 +135,12 @@ class OpenValue:
                     self.is_wrapper = True
                     self._push("[")
                     return Progress.WRAPS, window.index("[", position) + 1
+            elif self.in_wrapper and self._expected in ("first element", "element"):
+                start = grammar.skip_space(window, position)
+                if whole := self._object_at(start):
+                    self._whole_element = (whole[0], self._passed + start, whole[1])
+                    self._expected = "next element"
+                    return self._element(), start + len(whole[0])
             position = self._run(window, position)
             token = (grammar.FLAT_TOKEN if self._near_limit else grammar.TOKEN).match(window, position)
             if token is None:
