@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
 import jsonschema_rs
 
-from trustgraph_prompt.contract.effort import Effort
 from trustgraph_prompt.contract.explain import cut, why
 from trustgraph_prompt.contract.pointer import pointer
+from trustgraph_prompt.contract.references import References
+from trustgraph_prompt.contract.spelling import TYPES, check_spelling, type_meant
 from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import ContractError
 
@@ -32,33 +34,39 @@ def plain_schema(schema: object) -> Schema:
     return copy
 
 
-def compile_schema(schema: Schema) -> Validator:
-    """The validator of a schema: formats are asserted, nothing is fetched, patterns take linear time.
+def compile_schema(schema: Schema, depth: int) -> Validator:
+    """The validator of a schema, for values nested at most `depth` deep.
 
     Raises `ContractError` with the path and the reason.
     """
     try:
-        compiled = jsonschema_rs.validator_for(
-            schema, offline=True, validate_formats=True, pattern_options=jsonschema_rs.RegexOptions()
-        )
+        validator = Validator(schema, depth)
     except jsonschema_rs.ValidationError as error:
+        if error.kind.name == "$ref" and isinstance(schema, dict):
+            deque(References(schema).subschemas(), maxlen=0)  # finds the place
         raise _not_usable(error) from None
     except ValueError as error:
         raise ContractError(cut(str(error), MAX_MESSAGE)) from None
-    return Validator(compiled, Effort(schema) if isinstance(schema, dict) else None)
+    check_spelling(validator.references)
+    return validator
 
 
 def _not_usable(error: jsonschema_rs.ValidationError) -> ContractError:
-    """A schema is a value of its metaschema; that leaves its references and patterns."""
+    """A schema is a value of its metaschema; that leaves its patterns."""
     path = pointer(error.instance_path)
-    if error.kind.name not in ("$ref", "format"):
-        return ContractError(why(error).message, path=path)
-    return ContractError(
-        cut(error.message, MAX_MESSAGE),
-        path=path,
-        found=error.instance,
-        expected="a schema that needs no other document and whose patterns run in linear time",
-    )
+    if error.kind.name in ("$ref", "format"):
+        return ContractError(
+            cut(error.message, MAX_MESSAGE),
+            path=path,
+            found=error.instance,
+            expected="no other document, and patterns that run in linear time",
+        )
+    if "type" in error.instance_path[-2:] and isinstance(error.instance, str):
+        expected = f"one of {', '.join(TYPES)}"
+        return ContractError(
+            f"unknown type{type_meant(error.instance)}", path=path, found=error.instance, expected=expected
+        )
+    return ContractError(why(error).message, path=path)
 
 
 class _Copy:
