@@ -15,6 +15,8 @@ _NULLS = ("null", "none")
 _LONGEST = 4_300  # digits; Python reads no longer integers
 _EXACT = 2**53  # beyond, a float stands for many integers
 
+_KEPT = frozenset(("string", "object", "array"))
+_REMARKS = frozenset(("type", "title", "description", "default", "examples", "$comment"))
 _TYPES: dict[type, str] = {
     str: "string",
     bool: "boolean",
@@ -40,11 +42,17 @@ class Target(NamedTuple):
         for schema in schemas:
             values = [schema["const"]] if "const" in schema else schema.get("enum", [])
             literals += tuple(values)
-            named = schema.get("type") or sorted({_TYPES[type(value)] for value in values})
-            if named:
-                allowed = frozenset([named] if isinstance(named, str) else named)
-                types = allowed if types is None else types & allowed
+            named = _types(schema) or [_TYPES[type(value)] for value in values]
+            for allowed in (named, alternative_types(schema) or []):
+                if allowed:
+                    expanded = frozenset(allowed) | ({"integer"} if "number" in allowed else frozenset())
+                    types = expanded if types is None else types & expanded
         return cls(types, literals)
+
+    @property
+    def converts(self) -> bool:
+        """Whether there is anything that a scalar may become."""
+        return self.types is not None and not self.types <= _KEPT
 
     def convert(self, value: Any) -> Any:
         """The value as one of the types; itself where it is one already, or where something would be lost."""
@@ -76,3 +84,16 @@ def _from_text(text: str, types: frozenset[str]) -> Any:
         number = json.loads(word)
         return number if math.isfinite(number) else text
     return text
+
+
+def alternative_types(schema: Mapping[str, Any]) -> list[str] | None:
+    """The types among which a schema leaves the choice, where its branches say nothing else."""
+    branches = schema.get("anyOf", schema.get("oneOf", ()))
+    if not all(isinstance(b, dict) and "type" in b and _REMARKS.issuperset(b) for b in branches):
+        return None
+    return [name for branch in branches for name in _types(branch)]
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    named = schema.get("type", [])
+    return [named] if isinstance(named, str) else list(named)

@@ -60,6 +60,8 @@ class Judge:
     def accepts(self, value: Any) -> bool:
         """Whether the value, made to conform, is what it must be."""
         try:
+            if self.is_plain:
+                return self.validator is None or self.validator.is_valid(value)
             if self.conformer is not None:
                 value = self.conformer.of(value)
             return (

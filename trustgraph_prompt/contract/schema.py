@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
+import orjson
 
 from trustgraph_prompt.contract.explain import cut, why
 from trustgraph_prompt.contract.pointer import pointer
@@ -18,6 +20,9 @@ from trustgraph_prompt.errors import ContractError
 MAX_DEPTH = 100
 MAX_NODES = 10_000
 MAX_MESSAGE = 200
+
+_KEPT = 256  # compiled schemas: prompts are loaded again and again, and most of them have not changed
+_KEPT_SIZE = 16_384  # bytes; large ones take megabytes once they are compiled
 
 Schema = dict[str, Any] | bool
 
@@ -35,10 +40,23 @@ def plain_schema(schema: object) -> Schema:
 
 
 def compile_schema(schema: Schema, depth: int) -> Validator:
-    """The validator of a schema, for values nested at most `depth` deep.
+    """The validator of a schema, for values nested at most `depth` deep; the same for the same schema.
 
     Raises `ContractError` with the path and the reason.
     """
+    try:
+        text = orjson.dumps(schema)
+    except TypeError:  # integers of more than 64 bits
+        return _compile(schema, depth)
+    return _compile(schema, depth) if len(text) > _KEPT_SIZE else _compile_text(text, depth)
+
+
+@lru_cache(_KEPT)
+def _compile_text(text: bytes, depth: int) -> Validator:
+    return _compile(orjson.loads(text), depth)
+
+
+def _compile(schema: Schema, depth: int) -> Validator:
     try:
         validator = Validator(schema, depth)
     except jsonschema_rs.ValidationError as error:
