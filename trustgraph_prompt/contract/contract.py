@@ -10,6 +10,8 @@ from itertools import islice
 from operator import is_
 from typing import Any, Literal, NamedTuple, get_args
 
+import orjson
+
 from trustgraph_prompt.contract.branches import branches_of, declares, discriminator_of
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
@@ -181,12 +183,15 @@ class Contract:
             "repair": self.repair,
             "extra": self.extra,
             "coerce": self.coerce,
-            "invariants": self.invariants,
+            "invariants": [list(invariant) for invariant in self.invariants],
             "versions": self.versions,
             "limits": asdict(self.limits),
         }
-        canonical = json.dumps(decides, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()
+        try:
+            canonical = orjson.dumps(decides, option=orjson.OPT_SORT_KEYS)
+        except TypeError:  # integers of more than 64 bits
+            canonical = json.dumps(decides, sort_keys=True).encode()
+        return hashlib.sha256(canonical).hexdigest()
 
 
 class _Settings(NamedTuple):

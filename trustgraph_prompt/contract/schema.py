@@ -12,7 +12,7 @@ import orjson
 
 from trustgraph_prompt.contract.explain import cut, why
 from trustgraph_prompt.contract.pointer import pointer
-from trustgraph_prompt.contract.references import References
+from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.contract.spelling import TYPES, check_spelling, type_meant
 from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import ContractError
@@ -23,6 +23,8 @@ MAX_MESSAGE = 200
 
 _KEPT = 256  # compiled schemas: prompts are loaded again and again, and most of them have not changed
 _KEPT_SIZE = 16_384  # bytes; large ones take megabytes once they are compiled
+
+_SCALARS = frozenset((str, bool, int, type(None)))
 
 Schema = dict[str, Any] | bool
 
@@ -89,12 +91,9 @@ def _not_usable(error: jsonschema_rs.ValidationError) -> ContractError:
 
 class _Copy:
     def __init__(self) -> None:
-        self.nodes = 0
+        self._values = 0
 
-    def of(self, value: Any, path: tuple[str | int, ...]) -> Any:
-        self.nodes += 1
-        if self.nodes > MAX_NODES:
-            raise ContractError("the schema is too large", expected=f"at most {MAX_NODES} values in it")
+    def of(self, value: Any, path: Path) -> Any:
         if len(path) > MAX_DEPTH:
             raise ContractError(
                 "the schema is nested too deep",
@@ -103,16 +102,22 @@ class _Copy:
                 expected=f"at most {MAX_DEPTH} levels",
             )
         if isinstance(value, Mapping):
-            for key in value:
-                if not isinstance(key, str):
-                    raise ContractError(
-                        "a key is no string", path=pointer(path), found=key, expected="a string"
-                    )
-            return {key: self.of(item, (*path, key)) for key, item in value.items()}
+            return {self._key(key, path): self._part(item, path, key) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.of(item, (*path, index)) for index, item in enumerate(value)]
+            return [self._part(item, path, index) for index, item in enumerate(value)]
         if value is None or isinstance(value, str | bool | int):
             return value
         if isinstance(value, float) and value - value == 0:
             return value
         raise ContractError("this is no JSON", path=pointer(path), found=value, expected="a JSON value")
+
+    def _part(self, value: Any, path: Path, step: str | int) -> Any:
+        self._values += 1
+        if self._values > MAX_NODES:
+            raise ContractError("the schema is too large", expected=f"at most {MAX_NODES} values in it")
+        return value if type(value) in _SCALARS else self.of(value, (*path, step))
+
+    def _key(self, key: object, path: Path) -> str:
+        if not isinstance(key, str):
+            raise ContractError("a key is no string", path=pointer(path), found=key, expected="a string")
+        return key
