@@ -47,13 +47,14 @@ _TO_CLOSER = re.compile(r"[^\n}\]]*+")
 _OMITTED = re.compile(r"(?:\.{3,}|…)[^,\]}\n\"']*+")
 _FENCE_LINE = re.compile(r"`{3,}[ \t]*\w*")
 _WORD = rf"[^\s{QUOTES}{{}}\[\]()<>,，;:：=/#\\]++"
-_BARE_KEY = re.compile(rf"({_WORD}(?:[ \t]++{_WORD})*+)[{QUOTES}]?(?={SPACE}(?:[:：]|=))")
+_BARE_KEY = re.compile(rf"({_WORD}(?:[ \t]++{_WORD}){{0,5}}+)[{QUOTES}]?(?={SPACE}(?:[:：]|=))")
 _BARE_WORD = re.compile(rf"{_WORD}(?={SPACE}([{QUOTES}\[{{,}}]|\Z))")
 _MISPLACED = re.compile(rf"[^\s{QUOTES}{{}}\[\],]++|(?s:.)")
 _KEY_OF_LOST_OBJECT = re.compile(rf"[^\W\d][\w$-]*+{SPACE}[:：]{SPACE}[{QUOTES}\[{{\d-]")
 _PREFIX = re.compile(r"(?:[rbfuRBFU]|[rR][bBfF]|[bBfF][rR])(?=\"[^\s\",\]}][^\"]*+\"|'[^\s',\]}][^']*+')")
 _CALL = re.compile(r"(?:new\s+)?[^\W\d][\w$.]*+\s*+\((?=\s*+(?:[\"'`“‘{\[]|-?[\d.]++[^\S\n]*+\)))")
-_TUPLE = re.compile(r"\((?=\s*+(?:[\"'\[{(]|-?[\d.]++\s*+,|(?:None|True|False)\b))")
+_TUPLE = re.compile(r"\((?=\s*+(?:[\"'\[{(]|-?[\d.]++\s*+,|(?:None|True|False)\b|\)))")
+_ESCAPED_QUOTES = re.compile(r'\\"[^"]*+(?<=\\)"')
 _JOIN = re.compile(rf"{SPACE}\+{SPACE}(?=[{QUOTES}]|\Z)")
 
 
@@ -296,7 +297,7 @@ class Descent:
             self._read_closer(mark)
         elif FENCE.match(text, self.end):
             self._end_at_fence()
-        elif mark == "{" and not top.holds_nothing:
+        elif mark == "{" and top.members:
             self._end_object()
         elif mark in "{[":
             self._open_without_key(top, mark)
@@ -326,7 +327,7 @@ class Descent:
         text, start = self._text, self.end
         if prefix := _PREFIX.match(text, start):
             self.end = prefix.end()
-        if text[self.end] in QUOTES:
+        if text[self.end] in QUOTES or _ESCAPED_QUOTES.match(text, self.end):
             quoted = self._strings.read(self.end, Place.KEY, self._brackets)
             if quoted.cut:
                 self._end_cut()
@@ -339,6 +340,11 @@ class Descent:
             key, self.end, flaw = bare[1], bare.end(), "a key without quotes"
         elif (word := _BARE_WORD.match(text, start)) and (not word[1] or self._may_be_key(word)):
             key, self.end, flaw = word[0], word.end(), "a key without quotes"
+            if word[1] in (",", "}"):
+                self._edit(start, "a word without a value")
+                if not top.members:
+                    top.items.append(self._words.meaning(key, start)[0])  # of a set
+                return
         else:
             self._pass_misplaced(top)
             return
@@ -416,12 +422,23 @@ class Descent:
             self._end_at_fence()
         elif mark in ":：=":
             self._pass_misplaced(top)
-        elif QUOTED_KEY.match(text, self.end) or _KEY_OF_LOST_OBJECT.match(text, self.end):
-            self._edit(self.end, "an object without its opening bracket")
-            self._open("{", self.end)
-            self.end -= 1
+        elif key := QUOTED_KEY.match(text, self.end) or _KEY_OF_LOST_OBJECT.match(text, self.end):
+            self._read_member_of_array(top, key[0])
         else:
             self._read_value(Place.ELEMENT, mark)
+
+    def _read_member_of_array(self, top: _Open, key: str) -> None:
+        """At a key in an array: an object that lost its opening bracket, or the array its closing one."""
+        start = self.end
+        before = top.items[-1] if top.items else None
+        known = isinstance(before, dict) and any(key.find(name, 0, len(name) + 1) >= 0 for name in before)
+        if len(self._stack) > 1 and self._stack[-2].bracket == "{" and top.items and not known:
+            self._edit(start, "a missing closing bracket")
+            self._close()
+            return
+        self._edit(start, "an object without its opening bracket")
+        self._open("{", start)
+        self.end = start
 
     # Values
 
@@ -433,7 +450,7 @@ class Descent:
         elif call := _CALL.match(text, start) or _TUPLE.match(text, start):
             self._edit(start, "a call or a tuple")
             self._open("(", call.end() - 1, called=call.end() - start > 1)
-        elif mark in QUOTES or _PREFIX.match(text, start):
+        elif mark in QUOTES or _PREFIX.match(text, start) or _ESCAPED_QUOTES.match(text, start):
             self._read_string(place)
         else:
             self._read_word(place)

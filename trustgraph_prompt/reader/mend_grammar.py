@@ -69,19 +69,21 @@ CLOSING_QUOTES = (
 QUOTES = "".join(CLOSING_QUOTES)
 
 _QUOTED = "|".join(
-    rf"[{opening}][^{closing}\\\n]*+(?:\\.[^{closing}\\\n]*+)*+[{closing}]"
+    rf"[{opening}][^{closing}\\\n]*+(?:\\.[^{closing}\\\n]*+){{0,20}}+[{closing}]"
     for opening, closing in (('"', '"'), ("'", "'"), ("`", "`"), ("“”„‟＂", _DOUBLE), ("‘’‚‛", _SINGLE))
 )
 _AFTER_KEY = rf"{SPACE}(?:[:：](?!//)|=>)"
-QUOTED_KEY = re.compile(rf"(?:{_QUOTED}){SPACE}(?:[:：]|=(?!=))")
+QUOTED_KEY = re.compile(rf"(?:[rbufRBUF]{{1,2}}(?=[\"']))?+(?:{_QUOTED}){SPACE}(?:[:：]|=(?!=))")
 # A key without its first quote or without any; one that begins with a digit might as well be a time.
 _BARE_KEY = re.compile(
     rf"([^\W\d][\w$@.-]*+|\d++(?=[\"'”’]?{SPACE}:[\s\"'\[{{])|[$@][\w$.-]++)[{QUOTES}]?{_AFTER_KEY}"
 )
 _OPEN_KEY = re.compile(
-    rf"[{QUOTES}][\w$@.-]++(?:[ \t]++[\w$@.-]++)*+{_AFTER_KEY}[^{QUOTES}]"
+    rf"[{QUOTES}][\w$@.-]++(?:[ \t]++[\w$@.-]++)*+[{QUOTES}]?{_AFTER_KEY}"
 )  # lacks its last quote
+_KEY_OF_WORDS = re.compile(r"([^\W\d][\w-]*+(?: [\w-]++){1,2}+):[ \n]")
 _KEY_WITHOUT_COLON = re.compile(rf"(?:{_QUOTED}){SPACE}(?=[{QUOTES}\[{{\d])")
+_KEY_BEHIND_WORD = re.compile(rf"\w++[ \t]++(?:{_QUOTED}){_AFTER_KEY}")
 VALUELESS_KEY = re.compile(rf"(?:{_QUOTED}){SPACE}(?=[,}}])")
 _HALF_KEY = re.compile(rf"(?:[{QUOTES}][^{QUOTES}]*+[{QUOTES}]?|[\w$@.-]++){SPACE}\Z")
 
@@ -104,7 +106,10 @@ def begins_member(text: str, position: int, names: Names) -> bool:
     """Whether a key with its colon stands at `position`; one without quotes must be among `names`, if known."""
     if QUOTED_KEY.match(text, position):
         return True
-    bare = _BARE_KEY.match(text, position)
+    return _is_key(_BARE_KEY.match(text, position), names)
+
+
+def _is_key(bare: re.Match[str] | None, names: Names) -> bool:
     return bare is not None and (not names or bare[1] in names)
 
 
@@ -112,9 +117,11 @@ def may_begin_member(text: str, position: int, names: Names) -> bool:
     """Whether what stands behind a comma could be a member, be it a broken one or a half."""
     return (
         begins_member(text, position, names)
+        or _is_key(_KEY_OF_WORDS.match(text, position), names)
         or _HALF_KEY.match(text, position) is not None
         or _OPEN_KEY.match(text, position) is not None
         or _KEY_WITHOUT_COLON.match(text, position) is not None
+        or _KEY_BEHIND_WORD.match(text, position) is not None
     )
 
 

@@ -61,7 +61,7 @@ _ESCAPE = re.compile(
 )
 _NAMED_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _LITERAL_BACKSLASH = re.compile(
-    r"[\w()\[\]{}.+?|^]"
+    r"[^\W_]|[()\[\]{}.+?|^]"
 )  # behind one: of a path, a formula, a regular expression
 _SOUND = re.compile(r"[^\\\x00-\x1f]*+(?:\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4})[^\\\x00-\x1f]*+)*+\Z")
 
@@ -95,8 +95,11 @@ class Strings:
         return self._block(start) or self._string(start, place, brackets)
 
     def _block(self, start: int) -> Quoted | None:
-        r"""The string between tripled quotes, or fences, that begins at `start`."""
+        r"""The string between tripled or escaped quotes, or fences, that begins at `start`."""
         text, marks = self._text, self._text[start] * 3
+        if text.startswith('\\"', start):
+            end = text.find('\\"', start + 2)
+            return None if end < 0 else self._quoted(start + 2, end, end + 2, "quotes that are escaped")
         if marks not in ('"""', "'''", "```") or not text.startswith(marks, start):
             return None
         end = text.find(marks, start + 3)
@@ -116,6 +119,7 @@ class Strings:
         closing = CLOSING_QUOTES[text[start]]
         quotation = False  # whether an unescaped quotation is open within the string
         remark: int | None = None  # a quote that may be the end, but for what stands behind it
+        member: int | None = None  # a quote that may begin a key, but for what stands before it
         while (quote := self._next_quote(closing, gap)) < len(text):
             if self._without_end >= _MOST_WITHOUT_END or self._ends(quote + 1, place, brackets, quotation):
                 flaw = "unescaped quotes in a string" if gap > begin else ""
@@ -129,10 +133,12 @@ class Strings:
                 return self._without_quote(begin, earlier)
             if not quotation and _REMARK.match(text, quote + 1):
                 remark = quote
+            if member is None and place is Place.MEMBER and QUOTED_KEY.match(text, quote):
+                member = quote
             quotation = not quotation
             gap = quote + 1
         self._without_end += 1
-        return self._without_end_quote(begin, remark, place, brackets)
+        return self._without_end_quote(begin, remark, member, place, brackets)
 
     def _next_quote(self, closing: str, position: int) -> int:
         match = _BODIES[closing].match(self._text, position)
@@ -189,7 +195,7 @@ class Strings:
         """Whether a value begins, without a comma behind an element or without a colon behind a key."""
         text = self._text
         if mark in "{[":
-            return next_mark(text, position + 1)[1] in ("", *QUOTES, *"{}[]")
+            return next_mark(text, position + 1)[1] in ("", *QUOTES, *"{}[]-0123456789")
         if mark in QUOTES:
             if place is Place.KEY:
                 return not QUOTED_KEY.match(text, position)
@@ -267,7 +273,7 @@ class Strings:
         return Quoted(_unescaped(raw), end, "a string without its end")
 
     def _without_end_quote(
-        self, begin: int, remark: int | None, place: Place, brackets: Sequence[str]
+        self, begin: int, remark: int | None, member: int | None, place: Place, brackets: Sequence[str]
     ) -> Quoted:
         """A string that no quote ends: the text is cut within it, or its quote was forgotten."""
         text = self._text
@@ -275,11 +281,11 @@ class Strings:
             end = _end_of_key(text, begin, len(text))
             if end is None:
                 return Quoted(text[begin:], len(text), cut=True)
-            return Quoted(_unescaped(text[begin:end]), end, "a key without its end")
+            return self._without_quote(begin, end)
         end = self._before_last_brackets(begin, brackets)
         if end is not None:
-            member = _MEMBER_WITHIN.search(text, begin, end) if place is Place.MEMBER else None
-            return self._without_quote(begin, member.start() if member else end)
+            bare = _MEMBER_WITHIN.search(text, begin, end) if place is Place.MEMBER else None
+            return self._without_quote(begin, min(end, member or end, bare.start() if bare else end))
         if fence := _FENCE_LINE.search(text, begin):
             return self._without_quote(begin, fence.start())
         if remark is not None:
@@ -287,16 +293,16 @@ class Strings:
         return Quoted(_unescaped(text[begin:]), len(text), cut=True)
 
     def _before_last_brackets(self, begin: int, brackets: Sequence[str]) -> int | None:
-        """Where the brackets begin that end both the text and all that is open, if the string opened none."""
+        """Where the brackets begin that end both the text and what is open, if the string opened none of them."""
         text = self._text
         end = len(text.rstrip(" \t\r\n;`"))
+        found = 0
         for bracket in brackets:
-            end = begin + len(text[begin:end].rstrip())
             if end <= begin or text[end - 1] != bracket:
-                return None
-            end -= 1
+                break
+            found, end = found + 1, begin + len(text[begin : end - 1].rstrip())
         content = text[begin:end]
-        if content.count("{") > content.count("}") or content.count("[") > content.count("]"):
+        if not found or content.count("{") > content.count("}") or content.count("[") > content.count("]"):
             return None
         return end
 

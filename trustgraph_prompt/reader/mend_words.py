@@ -20,7 +20,7 @@ from trustgraph_prompt.reader.mend_grammar import (
 )
 
 _NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
-_PLAIN = re.compile(rf"(?:{_NUMBER}|true|false|null)(?=[ \t\r\n]*+[,}}\]])")
+_PLAIN = re.compile(rf"(?:{_NUMBER}|true|false|null)(?=[ \t\r\n]*+[,}}\]]|[ \t]++-?\d[\d.]*+[\s,\]])")
 _PLAIN_NUMBER = re.compile(_NUMBER)
 _PLAIN_LITERALS = {"true": True, "false": False, "null": None}
 _LITERALS: dict[str, bool | None] = dict.fromkeys(("True", "TRUE"), True) | dict.fromkeys(
@@ -36,9 +36,8 @@ _HALF_NUMBER = re.compile(r"[+-]?(?:[\d.][\d.eE+_-]*+)?")
 # Numbers in spellings that JSON lacks.
 _HEXADECIMAL = re.compile(r"[+-]?0[xX][0-9a-fA-F]{1,64}")
 _UNUSUAL = re.compile(r"([+-]?(?:\d++(?:_\d++)*+\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?+)(?:[eE][+-]?)?+")
-_AS_TEXT = re.compile(
-    r"([+-]?(?:0\d++|\d{1,3}(?:,\d{3})++|\d++)(?:\.\d++)?+) ?%?"
-)  # rather text: a code, a percentage
+# Rather text than numbers: codes with leading zeros, digits in groups, percentages.
+_AS_TEXT = re.compile(r"([+-]?(?:0\d++|\d{1,3}(?:,\d{3})++|\d++(?=\.?\d*+ ?%))(?:\.\d++)?+) ?%?")
 
 _GROUPED = re.compile(r",\d")
 _RUN = re.compile(r"(?:[^,，;\[\]{}()\n\"“”:/#]++|\([^()\n]*+\)|\[[^\[\]{}\n\"]*+\]|\{[^\[\]{}\n\":]*+\})*+")
@@ -73,11 +72,11 @@ class Words:
         raw = text[start:end].strip(" \t\r\n;")
         if end < after:
             return Bare(raw, after, "a string without its beginning")
-        value, flaw = self._value(raw, start)
+        value, flaw = self.meaning(raw, start)
         half = after == len(text) and (_HALF_NUMBER.fullmatch(raw) or _HALF_LITERAL.fullmatch(raw))
         return Bare(value, after, flaw, bool(half))
 
-    def _value(self, raw: str, start: int) -> tuple[Any, str]:
+    def meaning(self, raw: str, start: int) -> tuple[Any, str]:
         """What `raw` stands for, and what is wrong with it."""
         if raw in _PLAIN_LITERALS:
             return _PLAIN_LITERALS[raw], ""
@@ -122,7 +121,11 @@ class Words:
                 ):
                     return position, position
             elif mark == "\n":
-                if place is Place.ELEMENT or self._follows(position, place):
+                if (
+                    place is Place.ELEMENT
+                    or self._is_complete(start, position)
+                    or self._follows(position, place)
+                ):
                     return position, position
             elif mark == ":" and place is Place.MEMBER:
                 word = _WORD_BEFORE.search(text, max(start, position - 90), position)
