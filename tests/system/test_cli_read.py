@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import PROGRAM, environment, run
+from tests.support.command import PROGRAM, ROOT, environment, run
 
 DEFINITION = {
     "type": "object",
@@ -99,6 +100,25 @@ def test_gives_all_of_it_as_one_json_value(folder: Path) -> None:
         1,
     )
     assert [(twice["key"], twice["line"]) for twice in outcome["duplicates"]] == [("definition", 6)]
+
+
+def test_the_guide_shows_what_is_printed(folder: Path) -> None:
+    guide = (ROOT / "docs" / "looking-at-answers.md").read_text("utf-8")
+    answer, session = re.findall(r"^```(?:text|console)\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    (folder / "answer.txt").write_text(answer.rstrip("\n"))
+    (folder / "definition.schema.json").write_text(json.dumps(DEFINITION))
+    command, _, printed = session.partition("\n")
+    assert command.startswith("$ trustgraph-prompt read ")
+    result = run(*command.split()[2:], folder=folder)
+    assert result.stdout + result.stderr == printed
+
+
+def test_the_guide_names_every_key_for_programs() -> None:
+    guide = (ROOT / "docs" / "looking-at-answers.md").read_text("utf-8")
+    _, _, table = guide.partition("## For programs")
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    outcome = json.loads(run("read", "-", "--format", "json", "--json", input="{}").stdout)
+    assert {key for cell in cells for key in re.findall("`(.*?)`", cell)} == set(outcome)
 
 
 def test_says_each_reason_once_where_nothing_can_be_used(folder: Path) -> None:

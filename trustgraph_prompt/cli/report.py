@@ -144,10 +144,13 @@ class Report:
             where += f", at {cut.path}" if cut.path else ""
             span = place.Span(cut.end, cut.end)
             yield Remark("cut off", f"the text ends in {where}", span, "yellow", begins=cut.start)
-        elif self._outcome.truncated:
+        elif self._outcome.truncated and not self._says(Reason.TRUNCATED):
             yield Remark("cut off", "the text ends before the model had finished", colour="yellow")
         for value in self._outcome.retracted:
             yield Remark("taken back", output.json_text(value), colour="yellow")
+
+    def _says(self, reason: Reason) -> bool:
+        return any(issue.reason is reason for issue in self._outcome.issues)
 
     def _rejected(self) -> Iterator[Rejected]:
         after = 0
