@@ -29,6 +29,7 @@ def nested(levels: int) -> Any:
     [
         ({"properties": {"a": {"type": "strin"}}}, "/properties/a/type", "strin"),
         ({"required": "a"}, "/required", "array"),
+        ({"properties": {"type": "string"}}, "/properties/type", "expected boolean or object"),
         ({"properties": {"a": 5}}, "/properties/a", "5"),
         ({"pattern": "("}, "/pattern", "regex"),
         ({"pattern": "(?=a)b"}, "/pattern", "linear time"),

@@ -13,7 +13,7 @@ import orjson
 from trustgraph_prompt.contract.explain import cut, why
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import Path, References
-from trustgraph_prompt.contract.spelling import TYPES, check_spelling, type_meant
+from trustgraph_prompt.contract.spelling import check_spelling, check_types
 from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import ContractError
 
@@ -81,11 +81,8 @@ def _not_usable(error: jsonschema_rs.ValidationError) -> ContractError:
             found=error.instance,
             expected="no other document, and patterns that run in linear time",
         )
-    if "type" in error.instance_path[-2:] and isinstance(error.instance, str):
-        expected = f"one of {', '.join(TYPES)}"
-        return ContractError(
-            f"unknown type{type_meant(error.instance)}", path=path, found=error.instance, expected=expected
-        )
+    if error.instance_path[-1:] == ["type"] and error.kind.name in ("anyOf", "enum"):
+        check_types(error.instance, path)
     return ContractError(why(error).message, path=path)
 
 

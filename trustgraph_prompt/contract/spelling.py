@@ -12,7 +12,7 @@ from trustgraph_prompt.errors import ContractError
 
 _LOOKED_UP = 100  # words; each takes a tenth of a millisecond
 
-TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
+_TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 
 _FORMATS = frozenset(
     (
@@ -61,10 +61,18 @@ def check_spelling(references: References) -> None:
             )
 
 
-def type_meant(word: str) -> str:
-    """`, did you mean …?` where a type of JSON Schema is near, else nothing."""
-    meant = _TYPES_OF_OTHERS.get(word.lower()) or _near(word, TYPES)
-    return f", did you mean {meant!r}?" if meant else ""
+def check_types(types: object, path: str) -> None:
+    """Raise `ContractError` for a value of the keyword `type` which names none; `path` is the keyword's."""
+    named = enumerate(types) if isinstance(types, list) else [("", types)]
+    for index, name in named:
+        if isinstance(name, str) and name not in _TYPES:
+            meant = _TYPES_OF_OTHERS.get(name.lower()) or _near(name, _TYPES)
+            raise ContractError(
+                "unknown type" + (f", did you mean {meant!r}?" if meant else ""),
+                path=path if index == "" else f"{path}/{index}",
+                found=name,
+                expected=f"one of {', '.join(_TYPES)}",
+            )
 
 
 def _unknown(references: References) -> Iterator[tuple[str, Path, str, Iterable[str]]]:
