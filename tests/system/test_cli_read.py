@@ -145,11 +145,11 @@ def test_shows_the_values_that_could_have_been_meant() -> None:
 
 
 def test_tells_what_happened_where_there_is_no_json() -> None:
-    result = run("read", "-", "--format", "json", input="no idea")
+    result = run("read", "-", "--format", "json", input="\n no idea")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.splitlines() == [
         "<stdin>: nothing to use: extraction_failed",
-        "<stdin>: extraction_failed: no JSON in the answer",
+        "<stdin>:2:2: extraction_failed: no JSON in the answer",
     ]
 
 

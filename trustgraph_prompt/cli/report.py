@@ -30,6 +30,8 @@ _STAGES = {
     Stage.REPAIRED: "repaired, since the JSON itself was broken",
     Stage.SALVAGED: "salvaged: a cut value was closed up",
 }
+_NO_JSON = (Reason.INVALID_JSON, Reason.EXTRACTION_FAILED)
+_BRACKET = re.compile(r"[{\[]")
 _PLACE_IN_RAW = re.compile(r"(?: starting)? at line \d+ column \d+\Z")  # ours are in the file
 
 
@@ -168,10 +170,11 @@ class Report:
     def _judged(self) -> Rejected | None:
         """The one value that was refused where one was asked for, if it can be told from the others."""
         outcome, text = self._outcome, self._text
-        if outcome.reason is Reason.INVALID_JSON:
+        if outcome.reason in _NO_JSON:
             broken = [value.start for value in place.values(text) if value.state is place.State.BROKEN]
-            begins = broken or [bracket.start() for bracket in islice(re.finditer(r"[{\[]", text), 1)]
-            return Rejected(0, text[begins[-1] :], outcome.issues, begins[-1]) if begins else None
+            bracket = _BRACKET.search(text)
+            start = broken[-1] if broken else bracket.start() if bracket else len(text) - len(text.lstrip())
+            return Rejected(0, text[start:], outcome.issues, start)
         candidates = [(value.start, value.end) for value in _whole_values(text)[-CANDIDATES:]]
         content = text.strip()
         for start, end in [*reversed(candidates), (text.find(content), text.find(content) + len(content))]:
@@ -182,7 +185,7 @@ class Report:
 
     def _span(self, rejected: Rejected, issue: Issue) -> place.Span:
         raw, start = rejected.raw, rejected.start
-        if issue.reason is Reason.INVALID_JSON:
+        if issue.reason in _NO_JSON:
             breaks = place.breaks(raw, self._outcome.contract.limits.depth)
             span = place.Span(breaks or 0, (breaks or 0) + 1)
         else:

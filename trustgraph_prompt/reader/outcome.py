@@ -16,7 +16,7 @@ from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid, exc
 from trustgraph_prompt.reader import place
 
 MAX_ISSUE = 300  # characters of one issue in an explanation: a path holds the keys that a model wrote
-MAX_SEARCHED = 200_000  # characters of an answer in which an explanation looks for duplicate keys
+MAX_SEARCHED = 100_000  # characters of an answer in which an explanation looks for duplicate keys
 
 _BREAKS_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
