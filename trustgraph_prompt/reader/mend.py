@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any
 
-from trustgraph_prompt.reader.mend_descent import NOTHING, Descent, TooDeep
-from trustgraph_prompt.reader.mend_grammar import QUOTES, SPACE, Doubt, Doubts, Edit
+from trustgraph_prompt.reader.mend_descent import NOTHING, Descent
+from trustgraph_prompt.reader.mend_grammar import QUOTES, SPACE, Doubt, Doubts, Edit, Unmendable
 
-__all__ = ["Edit", "Mended", "TooDeep", "mend", "readings"]
+__all__ = ["Edit", "Mended", "Unmendable", "mend", "readings"]
 
 _NO_NAMES: frozenset[str] = frozenset()
 
@@ -55,7 +55,7 @@ def mend(
     """The likeliest reading of the value whose `{` or `[` is at `start`; None where no value was meant.
 
     `names` are the properties that a schema declares: they decide what is a key where quotes are missing.
-    Raises `TooDeep`.
+    Raises `Unmendable`.
     """
     return next(readings(text, start, names=names, max_depth=max_depth), None)
 
@@ -65,7 +65,7 @@ def readings(
 ) -> Iterator[Mended]:
     """At most `limit` readings of the value at `start`, the likeliest first; each takes linear time.
 
-    The others read the doubtful places in another way: all of a kind at once, then each alone. Raises `TooDeep`.
+    The others read the doubtful places in another way: all of a kind at once, then each alone. Raises `Unmendable`.
     """
     if not _is_meant(text, start):
         return

@@ -18,8 +18,10 @@ from trustgraph_prompt.reader.mend_grammar import (
     SPACE,
     Doubts,
     Edit,
+    Effort,
     Names,
     Place,
+    Unmendable,
     begins_element,
     begins_member,
     next_mark,
@@ -33,10 +35,15 @@ NOTHING = object()  # where a value was not meant, or was cut off
 # Members and elements of strict JSON at once, where what follows them leaves no doubt that they are some.
 _BLANK = r"[ \t\r\n]*+"
 _STRING = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"'
-_SCALAR = rf"(?:{_STRING}|-?(?:0|[1-9][0-9]{{0,300}}+)(?:\.[0-9]++)?+|true|false|null)"
+_SCALAR = rf"(?:{_STRING}|-?(?:0|[1-9][0-9]{{0,300}}+)(?:\.[0-9]{{1,300}}+)?+|true|false|null)"
+_ARRAY = rf"\[{_BLANK}(?:{_SCALAR}{_BLANK}(?:,{_BLANK}{_SCALAR}{_BLANK})*+)?+\]"
 _KEY = rf"{_STRING}{_BLANK}:"
-_MEMBERS = re.compile(rf"(?>{_BLANK}{_KEY}{_BLANK}{_SCALAR}{_BLANK},)+(?={_BLANK}{_KEY})")
-_ELEMENTS = re.compile(rf"(?>{_BLANK}{_SCALAR}{_BLANK},)+(?={_BLANK}(?:{_SCALAR}{_BLANK}[],]|[\[{{]))")
+_MEMBER = rf"{_KEY}{_BLANK}(?:{_SCALAR}|{_ARRAY}){_BLANK}"
+_OBJECT = rf"\{{{_BLANK}(?:{_MEMBER}(?:,{_BLANK}{_MEMBER})*+)?+\}}"
+_MEMBERS = re.compile(rf"(?>{_BLANK}{_MEMBER},)+(?={_BLANK}{_KEY})")
+_ELEMENTS = re.compile(
+    rf"(?>{_BLANK}(?:{_SCALAR}|{_ARRAY}|{_OBJECT}){_BLANK},)+(?={_BLANK}(?:{_SCALAR}{_BLANK}[],]|[\[{{]))"
+)
 
 _JSON_SPACE = re.compile(r"[ \t\r\n]*+")
 _SPACE = re.compile(SPACE)
@@ -54,16 +61,9 @@ _KEY_OF_LOST_OBJECT = re.compile(rf"[^\W\d][\w$-]*+{SPACE}[:：]{SPACE}[{QUOTES}
 _PREFIX = re.compile(r"(?:[rbfuRBFU]|[rR][bBfF]|[bBfF][rR])(?=\"[^\s\",\]}][^\"]*+\"|'[^\s',\]}][^']*+')")
 _CALL = re.compile(r"(?:new\s+)?[^\W\d][\w$.]*+\s*+\((?=\s*+(?:[\"'`“‘{\[]|-?[\d.]++[^\S\n]*+\)))")
 _TUPLE = re.compile(r"\((?=\s*+(?:[\"'\[{(]|-?[\d.]++\s*+,|(?:None|True|False)\b|\)))")
+_PLACEHOLDER = re.compile(r"\{[^\W\d][\w.]*+\}(?=\s*+[,}\]])|\{\{ ?[^\W\d][\w.]*+ ?\}\}(?=\s*+[,}\]])")
 _ESCAPED_QUOTES = re.compile(r'\\"[^"]*+(?<=\\)"')
 _JOIN = re.compile(rf"{SPACE}\+{SPACE}(?=[{QUOTES}]|\Z)")
-
-
-class TooDeep(ValueError):
-    """The value is nested deeper than is allowed; `offset` is where."""
-
-    def __init__(self, offset: int, max_depth: int) -> None:
-        super().__init__(f"nested deeper than {max_depth} levels")
-        self.offset = offset
 
 
 class _Open:
@@ -118,14 +118,15 @@ class Descent:
         self._names = names
         self._doubts = doubts
         self._max_depth = max_depth
-        self._strings = Strings(text, names, doubts)
-        self._words = Words(text, names, doubts)
+        self._effort = Effort()
+        self._strings = Strings(text, names, doubts, self._effort)
+        self._words = Words(text, names, doubts, self._effort)
         self._stack: list[_Open] = []
         self._brackets: list[str] = []  # that are missing, the outermost first
         self._meant = False
 
     def read(self, start: int) -> None:
-        """Read the value whose bracket is at `start`; raises `TooDeep`."""
+        """Read the value whose bracket is at `start`; raises `Unmendable`."""
         self._open(self._text[start], start)
         while self._stack:
             top = self._stack[-1]
@@ -138,7 +139,7 @@ class Descent:
 
     def _open(self, bracket: str, start: int, *, called: bool = False) -> None:
         if len(self._stack) >= self._max_depth:
-            raise TooDeep(start, self._max_depth)
+            raise Unmendable(f"nested deeper than {self._max_depth} levels", start)
         self._stack.append(_Open(bracket, start, called=called))
         self._brackets.append(CLOSERS[bracket])
         self.end = start + 1
@@ -231,8 +232,10 @@ class Descent:
     # Between values
 
     def _edit(self, offset: int, what: str) -> None:
-        if what and len(self.edits) < _MOST_EDITS:
-            self.edits.append(Edit(offset, what))
+        if what:
+            self._effort.spend(offset)
+            if len(self.edits) < _MOST_EDITS:
+                self.edits.append(Edit(offset, what))
 
     def _next(self, *, commas: bool = False) -> str:
         """Pass over space, comments, what was left out, and `commas`; the next character, "" at the end."""
@@ -445,7 +448,11 @@ class Descent:
     def _read_value(self, place: Place, mark: str) -> None:
         text, start = self._text, self.end
         self._meant = self._meant or mark not in "{["
-        if mark in "{[":
+        if placeholder := _PLACEHOLDER.match(text, start):
+            self.end = placeholder.end()
+            self._edit(start, "text without quotes")
+            self._stack[-1].put(placeholder[0])
+        elif mark in "{[":
             self._open(mark, start)
         elif call := _CALL.match(text, start) or _TUPLE.match(text, start):
             self._edit(start, "a call or a tuple")

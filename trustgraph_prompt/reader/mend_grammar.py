@@ -47,6 +47,28 @@ class Doubts:
         return ways[min(way, len(ways) - 1)]
 
 
+class Unmendable(ValueError):
+    """The value is broken in too many places, or nested too deep; `offset` is where it was given up."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class Effort:
+    """Bounds the doubtful places of one value: each takes a look at what is around it."""
+
+    MOST = 50_000
+
+    def __init__(self) -> None:
+        self._spent = 0
+
+    def spend(self, offset: int) -> None:
+        self._spent += 1
+        if self._spent > self.MOST:
+            raise Unmendable(f"broken in more than {self.MOST} places", offset)
+
+
 class Edit(NamedTuple):
     """What was done to read a place of the text as JSON."""
 
@@ -60,7 +82,7 @@ COLON = r"(?:[:：]=?|=>?)"
 CLOSERS = {"{": "}", "[": "]", "(": ")"}
 
 # What closes a string that an opening quote began.
-_DOUBLE, _SINGLE, _BACK = '"“”„‟＂', "'‘’‚‛", "`´"
+_DOUBLE, _SINGLE = '"“”„‟＂', "'‘’‚‛"
 CLOSING_QUOTES = (
     {'"': '"', "'": "'", "`": "`", "´": "'´’"}
     | dict.fromkeys("“”„‟＂", _DOUBLE)
@@ -68,12 +90,18 @@ CLOSING_QUOTES = (
 )
 QUOTES = "".join(CLOSING_QUOTES)
 
+_PAIRS = (('"', '"'), ("'", "'"), ("`", "`"), ("“”„‟＂", _DOUBLE), ("‘’‚‛", _SINGLE))
 _QUOTED = "|".join(
-    rf"[{opening}][^{closing}\\\n]*+(?:\\.[^{closing}\\\n]*+){{0,20}}+[{closing}]"
-    for opening, closing in (('"', '"'), ("'", "'"), ("`", "`"), ("“”„‟＂", _DOUBLE), ("‘’‚‛", _SINGLE))
+    rf"[{opening}][^{closing}\\\n]*+(?:\\.[^{closing}\\\n]*+){{0,20}}+[{closing}]" for opening, closing in _PAIRS
+)
+_HALF_QUOTED = "|".join(
+    rf"[{opening}][^{closing}\\]*+(?:\\(?s:.)[^{closing}\\]*+){{0,20}}+[{closing}\\]?" for opening, closing in _PAIRS
 )
 _AFTER_KEY = rf"{SPACE}(?:[:：](?!//)|=>)"
-QUOTED_KEY = re.compile(rf"(?:[rbufRBUF]{{1,2}}(?=[\"']))?+(?:{_QUOTED}){SPACE}(?:[:：]|=(?!=))")
+# It may have a prefix, or have a quote doubled.
+QUOTED_KEY = re.compile(
+    rf"(?:[rbufRBUF]{{1,2}}(?=[\"'])|\"(?=\"\w))?+(?:{_QUOTED})\"?+{SPACE}(?:[:：]|=(?!=))"
+)
 # A key without its first quote or without any; one that begins with a digit might as well be a time.
 _BARE_KEY = re.compile(
     rf"([^\W\d][\w$@.-]*+|\d++(?=[\"'”’]?{SPACE}:[\s\"'\[{{])|[$@][\w$.-]++)[{QUOTES}]?{_AFTER_KEY}"
@@ -85,7 +113,7 @@ _KEY_OF_WORDS = re.compile(r"([^\W\d][\w-]*+(?: [\w-]++){1,2}+):[ \n]")
 _KEY_WITHOUT_COLON = re.compile(rf"(?:{_QUOTED}){SPACE}(?=[{QUOTES}\[{{\d])")
 _KEY_BEHIND_WORD = re.compile(rf"\w++[ \t]++(?:{_QUOTED}){_AFTER_KEY}")
 VALUELESS_KEY = re.compile(rf"(?:{_QUOTED}){SPACE}(?=[,}}])")
-_HALF_KEY = re.compile(rf"(?:[{QUOTES}][^{QUOTES}]*+[{QUOTES}]?|[\w$@.-]++){SPACE}\Z")
+_HALF_KEY = re.compile(rf"(?:{_HALF_QUOTED}|[\w$@.-]++){SPACE}\Z")
 
 COMMENT = re.compile(r"//|/\*|#(?=[\s!#])")
 ELLIPSIS = re.compile(r"\.{3,}|…")

@@ -17,8 +17,10 @@ from trustgraph_prompt.reader.mend_grammar import (
     COMMENT,
     QUOTED_KEY,
     QUOTES,
+    SPACE,
     VALUELESS_KEY,
     Doubts,
+    Effort,
     Names,
     Place,
     begins_element,
@@ -46,6 +48,8 @@ _BODIES = {
     closing: re.compile(rf"[^{closing}\\]*+(?:\\(?s:.)[^{closing}\\]*+)*+")
     for closing in set(CLOSING_QUOTES.values())
 }
+_COLON = re.compile(rf"{SPACE}[:：]")
+_WORDS_OF_KEY = re.compile(rf"[\w$@.-]++(?:[ \t]++[\w$@.-]++)*+[{QUOTES}]?")
 _WORD = re.compile(r"[^\W\d][\w$@.-]*+")
 _REMARK = re.compile(r"[ \t]*+(?:\(|\r?\n)")
 _SCALAR_FOLLOWS = re.compile(r"-?(?:\d[\d.eE+-]*+|(?:true|false|null|None|True|False)\b)(?=[\s,\]}]|\Z)")
@@ -80,10 +84,11 @@ class Quoted(NamedTuple):
 class Strings:
     """Reads the strings of one text."""
 
-    def __init__(self, text: str, names: Names, doubts: Doubts) -> None:
+    def __init__(self, text: str, names: Names, doubts: Doubts, effort: Effort) -> None:
         self._text = text
         self._names = names
         self._doubts = doubts
+        self._effort = effort
         self._without_end = 0
 
     def read(self, start: int, place: Place, brackets: Sequence[str]) -> Quoted:
@@ -120,12 +125,11 @@ class Strings:
         quotation = False  # whether an unescaped quotation is open within the string
         remark: int | None = None  # a quote that may be the end, but for what stands behind it
         member: int | None = None  # a quote that may begin a key, but for what stands before it
+        inner = 0
         while (quote := self._next_quote(closing, gap)) < len(text):
             if self._without_end >= _MOST_WITHOUT_END or self._ends(quote + 1, place, brackets, quotation):
-                flaw = "unescaped quotes in a string" if gap > begin else ""
-                if text[start] + text[quote] != '""':
-                    flaw = "other quotes than JSON's"
-                return self._quoted(begin, quote, quote + 1, flaw)
+                return self._between(start, quote, inner, gap)
+            self._effort.spend(quote)
             earlier = self._ended_before(gap, quote, place, brackets, quotation)
             if earlier is not None:
                 if quotation and remark is not None:
@@ -136,9 +140,26 @@ class Strings:
             if member is None and place is Place.MEMBER and QUOTED_KEY.match(text, quote):
                 member = quote
             quotation = not quotation
+            inner += 1
             gap = quote + 1
         self._without_end += 1
         return self._without_end_quote(begin, remark, member, place, brackets)
+
+    def _between(self, start: int, quote: int, inner: int, gap: int) -> Quoted:
+        """The string between two quotes; `gap` is behind the last of the `inner` ones that stand in it.
+
+        A single one beside the first or last quote merely doubles it, if it does not stand for inches.
+        """
+        text = self._text
+        begin, end = start + 1, quote
+        if inner == 1 and gap == begin + 1:
+            begin = gap
+        elif inner == 1 and gap == end and not text[end - 2].isdigit():
+            end -= 1
+        flaw = "unescaped quotes in a string" if inner else ""
+        if text[start] + text[quote] != '""':
+            flaw = "other quotes than JSON's"
+        return self._quoted(begin, end, quote + 1, flaw)
 
     def _next_quote(self, closing: str, position: int) -> int:
         match = _BODIES[closing].match(self._text, position)
@@ -198,7 +219,8 @@ class Strings:
             return next_mark(text, position + 1)[1] in ("", *QUOTES, *"{}[]-0123456789")
         if mark in QUOTES:
             if place is Place.KEY:
-                return not QUOTED_KEY.match(text, position)
+                doubled = position == after and _COLON.match(text, position + 1)
+                return not doubled and not QUOTED_KEY.match(text, position)
             return next_mark(text, position + 1)[1] not in ("", *COMMA, *"]}")
         return position > after and _SCALAR_FOLLOWS.match(text, position) is not None
 
@@ -279,7 +301,7 @@ class Strings:
         text = self._text
         if place is Place.KEY:
             end = _end_of_key(text, begin, len(text))
-            if end is None:
+            if end is None or self._before_last_brackets(begin, brackets) is None:
                 return Quoted(text[begin:], len(text), cut=True)
             return self._without_quote(begin, end)
         end = self._before_last_brackets(begin, brackets)
@@ -290,7 +312,10 @@ class Strings:
             return self._without_quote(begin, fence.start())
         if remark is not None:
             return self._quoted(begin, remark, remark + 1)
-        return Quoted(_unescaped(text[begin:]), len(text), cut=True)
+        value = _unescaped(text[begin:])
+        if "\ud800" <= value[-1:] <= "\udbff":
+            value = value[:-1]  # half of a character
+        return Quoted(value, len(text), cut=True)
 
     def _before_last_brackets(self, begin: int, brackets: Sequence[str]) -> int | None:
         """Where the brackets begin that end both the text and what is open, if the string opened none of them."""
@@ -302,7 +327,7 @@ class Strings:
                 break
             found, end = found + 1, begin + len(text[begin : end - 1].rstrip())
         content = text[begin:end]
-        if not found or content.count("{") > content.count("}") or content.count("[") > content.count("]"):
+        if found < max(1, len(brackets) - 1) or content.count("{") > content.count("}") or content.count("[") > content.count("]"):
             return None
         return end
 
@@ -314,12 +339,9 @@ class Strings:
 
 
 def _end_of_key(text: str, begin: int, end: int) -> int | None:
-    """Where a key without its closing quote ends: before the first colon of its line."""
-    colon = text.find(":", begin, end)
-    if colon < 0 or "\n" in text[begin:colon]:
-        return None
-    key = text[begin:colon].rstrip()
-    return begin + len(key) if key else None
+    """Where a key without its closing quote ends: before the first colon, if only words come before it."""
+    words = _WORDS_OF_KEY.match(text, begin, end)
+    return words.end() if words and _COLON.match(text, words.end(), end) else None
 
 
 def _openings(closing: str) -> list[str]:

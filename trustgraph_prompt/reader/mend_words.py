@@ -11,6 +11,7 @@ from trustgraph_prompt.reader.mend_grammar import (
     COMMA,
     QUOTED_KEY,
     Doubts,
+    Effort,
     Names,
     Place,
     begins_member,
@@ -56,10 +57,11 @@ class Bare(NamedTuple):
 class Words:
     """Reads the values without quotes of one text."""
 
-    def __init__(self, text: str, names: Names, doubts: Doubts) -> None:
+    def __init__(self, text: str, names: Names, doubts: Doubts, effort: Effort) -> None:
         self._text = text
         self._names = names
         self._doubts = doubts
+        self._effort = effort
 
     def read(self, start: int, place: Place, brackets: Sequence[str]) -> Bare:
         """The value that begins at `start`; `brackets` are those that are missing around it."""
@@ -105,6 +107,7 @@ class Words:
         quotation = False
         position = start
         while True:
+            self._effort.spend(position)
             position = _end(text, position)
             mark = text[position : position + 1]
             if mark == "" or mark in "}]{" or (mark == ")" and brackets[-1] == ")"):
