@@ -31,6 +31,7 @@ check: $(READY)  ## lint, formatting, types, direction of imports
 	$(BIN)/lint-imports
 
 bench: $(READY)  ## the measured claims
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@for file in benchmarks/*.py; do echo "$$file"; $(BIN)/python $$file || exit 1; done
 
 format: $(READY)  ## put the source into shape

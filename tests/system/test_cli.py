@@ -11,12 +11,6 @@ import pytest
 
 from tests.support.command import DOCUMENT, PROGRAM, ROOT, SCRIPTED, environment, run
 
-DEFINITION = {
-    "type": "object",
-    "properties": {"entity": {"type": "string"}, "definition": {"type": "string"}},
-    "required": ["entity", "definition"],
-}
-
 COMMANDS = [
     ["extract"],
     ["ask"],
@@ -56,42 +50,6 @@ def test_completion_knows_the_commands() -> None:
         _TRUSTGRAPH_PROMPT_COMPLETE="complete_bash", COMP_WORDS="trustgraph-prompt ex", COMP_CWORD="1"
     )
     assert result.stdout.split() == ["extract"]
-
-
-class TestRead:
-    def test_prints_valid_objects_and_says_what_it_refused(self, tmp_path: Path) -> None:
-        (tmp_path / "schema.json").write_text(json.dumps(DEFINITION))
-        (tmp_path / "answer.txt").write_text(
-            'Sure!\n{"entity": "chalk", "definition": "rock"}\n{"entity": "lime"}\nAnything else?'
-        )
-        result = run("read", "answer.txt", "--format", "jsonl", "--schema", "schema.json", folder=tmp_path)
-        assert result.returncode == 0
-        assert result.stdout == '{"entity": "chalk", "definition": "rock"}\n'
-        assert "refused object 2" in result.stderr
-        assert "definition" in result.stderr
-
-    def test_reads_standard_input(self) -> None:
-        result = run("read", "-", "--format", "json", input='Here:\n```json\n{"a": [1, 2]}\n```\n')
-        assert result.returncode == 0
-        assert json.loads(result.stdout) == {"a": [1, 2]}
-
-    def test_gives_the_whole_outcome_as_json(self) -> None:
-        result = run("read", "-", "--format", "json", "--json", input="no idea")
-        outcome = json.loads(result.stdout)
-        assert result.returncode == 1
-        assert outcome["value"] is None
-        assert outcome["reason"] == "extraction_failed"
-
-    def test_ends_with_1_and_the_reason_where_there_is_no_value(self) -> None:
-        result = run("read", "-", "--format", "json", input="no idea")
-        assert result.returncode == 1
-        assert result.stdout == ""
-        assert "extraction_failed" in result.stderr
-
-    def test_big_integers_come_out_as_they_went_in(self) -> None:
-        number = 2**80 + 1
-        result = run("read", "-", "--format", "json", input=f'{{"n": {number}}}')
-        assert json.loads(result.stdout) == {"n": number}
 
 
 class TestRender:

@@ -95,11 +95,65 @@ def test_both_names_of_the_ontology_prompt_are_one_prompt() -> None:
         {"response_type": "jsonl", "schema": OBJECT},
         {"terms": {"a": 1}},
         {"attempts": 2},
+        {"response_type": "json", "schema": OBJECT, "repair": True},
+        {"response_type": "json", "schema": OBJECT, "extra": "ignore"},
+        {"response_type": "json", "schema": OBJECT, "coerce": True},
+        {"response_type": "json", "schema": OBJECT, "invariants": [{"rule": "a > 1"}]},
+        {"response_type": "json", "versions": {"1.0": OBJECT}},
         {"model": {"temperature": 1}},
     ],
 )
 def test_the_version_changes_with_all_that_decides_the_answer(change: dict[str, Any]) -> None:
-    assert ours(**change).version != ours().version
+    plain = {"response_type": "json", "schema": OBJECT}
+    assert ours(**change).version not in (ours().version, ours(**plain).version)
+
+
+def test_an_entry_says_how_its_answers_are_judged() -> None:
+    contract = ours(
+        response_type="jsonl",
+        schema={"properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}},
+        repair=True,
+        extra="ignore",
+        coerce=True,
+        invariants=[{"rule": "b is none or b >= a", "message": "b is less than a"}],
+    ).contract
+    assert contract.repair
+    assert contract.conform({"a": "1", "x": 2}) == {"a": 1}
+    assert [issue.message for issue in contract.issues({"a": 2, "b": "1"})] == ["b is less than a"]
+
+
+def test_an_entry_has_schemas_by_version() -> None:
+    versions = {"1.0": OBJECT, "2.0": {"required": ["b"]}}
+    contract = ours(response_type="json", versions=versions).contract
+    assert contract.accepts({"a": 1, "schema_version": "1.4"})
+    assert not contract.accepts({"a": 1, "schema_version": "2.0"})
+
+
+def test_entries_of_trustgraph_say_nothing_of_how_they_are_judged() -> None:
+    entry = {"prompt": "x", "response-type": "json", "coerce": True, "invariants": 5, "extra": "forbid"}
+    contract = PromptDefinition.from_entry("p", entry).contract
+    assert (contract.coerce, contract.invariants, contract.extra) == (False, (), None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path", "said"),
+    [
+        ("invariants", [{"rule": "a ** 2 > 1"}], "/invariants/0", "pow is not available in rules"),
+        ("invariants", [{"rule": "a", "mesage": "b"}], "/invariants/0/mesage", "did you mean 'message'?"),
+        ("invariants", ["a > 1"], "/invariants/0", "'a > 1' is not of type 'object'"),
+        ("versions", {"one": True}, "/versions", 'expected such as "1.0"'),
+        ("versions", {"1.0": {"type": "int"}}, "/versions/1.0/type", "did you mean 'integer'?"),
+        ("extra", "drop", "/extra", "'drop' is not one of"),
+        ("coerce", "yes", "/coerce", "'yes' is not of type 'boolean'"),
+        ("schema", {"requird": ["a"]}, "/schema/requird", "did you mean 'required'?"),
+    ],
+)
+def test_what_is_wrong_with_the_judging_is_named_by_its_key(
+    key: str, value: Any, path: str, said: str
+) -> None:
+    error = refused({"dialect": "jinja", "prompt": "x", "response-type": "json", key: value})
+    assert (error.where, error.path) == ("template.p", path)
+    assert said in str(error)
 
 
 def test_the_version_does_not_change_with_what_is_for_people() -> None:
@@ -158,6 +212,7 @@ def test_a_bad_entry_of_trustgraph_says_what_is_wrong(
             "`schema` says nothing about an answer of type text",
         ),
         ("object-schema", {"type": "object"}, "/response-type", "`object-schema` says nothing"),
+        ("coerce", True, "/response-type", "`coerce` says nothing about an answer of type text"),
     ],
 )
 def test_a_bad_entry_of_ours_names_the_key(key: str, value: Any, path: str, said: str) -> None:

@@ -76,7 +76,11 @@ def test_bad_entries_of_an_export_are_left_to_the_snapshot(tmp_path: Path) -> No
             "dialect: jinja\nprompt: |\n  a\n  {{ b|shout }}\n",
             "/prompt: line 2: the filter `shout`",
         ),
-        ("p.yaml", GOOD + "response-type: json\nschema: {type: objct}\n", "/schema/type: expected"),
+        (
+            "p.yaml",
+            GOOD + "response-type: json\nschema: {type: objct}\n",
+            "/schema/type: unknown type, did you mean 'object'?",
+        ),
         ("p.yaml", "a: [", "not YAML"),
         ("p.yaml", GOOD + "prompt: twice\n", ":4: not YAML: the key 'prompt' stands twice"),
         ("p.yaml", "dialect: &x jinja\nprompt: *x\n", ":2: not YAML: aliases are not allowed"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from trustgraph_prompt.contract import Contract
@@ -10,6 +12,18 @@ from trustgraph_prompt.errors import ProviderUnavailable, Reason, StructuredOutp
 from trustgraph_prompt.reader import CallReport, Outcome, Stage, read
 
 INTEGERS = Contract.from_schema({"type": "array", "items": {"type": "integer"}})
+DEFINITIONS = Contract.from_schema(
+    {
+        "type": "object",
+        "properties": {"entity": {"type": "string"}, "definition": {"type": "string"}},
+        "required": ["entity", "definition"],
+    },
+    format="jsonl",
+)
+MIXED = """{"entity": "DNA", "definition": "carries instructions"}
+{"entity": "RNA", "definition": 5}
+{"entity": "gene"}
+{"entity": "cell", "defin"""
 
 
 def test_unwrap_tells_the_whole_story_of_a_bad_answer() -> None:
@@ -49,3 +63,102 @@ def test_usage_is_that_of_all_calls() -> None:
 
 def test_a_later_stage_took_more() -> None:
     assert Stage.NATIVE < Stage.DIRECT < Stage.EXTRACTED < Stage.REPAIRED < Stage.SALVAGED
+
+
+class TestObjects:
+    def test_are_those_of_a_list(self) -> None:
+        assert read(MIXED, DEFINITIONS).objects == [{"entity": "DNA", "definition": "carries instructions"}]
+        assert read("[1, 2]", Contract.from_schema({"type": "integer"}, many=True)).objects == [1, 2]
+
+    def test_are_the_one_value_even_where_it_is_a_list_or_null(self) -> None:
+        assert read("[1, 2]", INTEGERS).objects == [[1, 2]]
+        assert read("null", "json").objects == [None]
+        assert read("words", "text").objects == ["words"]
+
+    def test_are_none_where_there_is_no_value(self) -> None:
+        assert list(read("no idea", "json").objects) == []
+        assert list(read("no idea", "jsonl").objects) == []
+        assert list(read('["x"]', Contract.from_schema({"type": "integer"}, many=True)).objects) == []
+
+
+class TestErrors:
+    def test_name_the_object_that_they_are_about(self) -> None:
+        errors = read(MIXED, DEFINITIONS).errors()
+        assert [(rejected and rejected.index, issue.path) for rejected, issue in errors] == [
+            (1, "/definition"),
+            (2, ""),
+        ]
+
+    def test_name_none_for_the_answer_as_a_whole(self) -> None:
+        [(rejected, issue)] = read("no idea", DEFINITIONS).errors()
+        assert (rejected, issue.reason) == (None, Reason.EXTRACTION_FAILED)
+
+    def test_are_all_in_what_unwrap_raises(self) -> None:
+        with pytest.raises(StructuredOutputInvalid) as caught:
+            read('{"entity": "gene"}', DEFINITIONS).unwrap()
+        assert [issue.reason for issue in caught.value.issues] == [Reason.SCHEMA_MISSING_FIELD]
+
+
+class TestExplain:
+    def test_counts_objects_from_one(self) -> None:
+        assert read(MIXED, DEFINITIONS).explain() == (
+            'object 2 /definition: expected string, found integer 5; object 3 "definition" is missing'
+        )
+
+    def test_names_keys_that_stand_twice(self) -> None:
+        outcome = read('Here:\n{"a": 1, "b": 2, "\\u0061": 3}', "jsonl")
+        assert (outcome.ok, outcome.value) == (True, [{"a": 3, "b": 2}])
+        assert outcome.explain() == 'line 2: "a" is there twice, the last one counts'
+
+    def test_counts_duplicates_as_issues(self) -> None:
+        outcome = read('{"a": 1, "a": 2, "a": 3}\n{"a": 4, "a": 5}', "jsonl")
+        assert outcome.explain(limit=1) == 'line 1: "a" is there twice, the last one counts; and 2 more'
+
+    def test_is_one_short_line_whatever_the_model_wrote(self) -> None:
+        key, text = "k" * 100_000, "line\n\x1b[31m" * 10_000
+        schema = {"additionalProperties": {"type": "integer"}}
+        explanation = read(json.dumps({key: text}), Contract.from_schema(schema)).explain()
+        assert len(explanation) < 400
+        assert explanation.isprintable()
+        assert "kkk" in explanation
+
+    def test_says_what_was_found_of_what_is_huge(self) -> None:
+        outcome = read(json.dumps(["x" * 1_000_000]), INTEGERS)
+        assert outcome.explain().startswith('/0: expected integer, found string "xxxx')
+        assert len(outcome.explain()) < 120
+
+
+class TestRepr:
+    def test_says_in_a_few_lines_what_came_of_reading(self) -> None:
+        assert repr(read(MIXED, DEFINITIONS)) == (
+            "<Outcome success, direct, 1 object, 2 refused, cut\n"
+            "  object 2 /definition: expected string, found integer 5\n"
+            '  object 3 "definition" is missing\n'
+            "  [{'definition': 'carries instructions', 'entity': 'DNA'}]>"
+        )
+
+    def test_says_the_reason_where_there_is_no_value(self) -> None:
+        assert repr(read("no idea", "json")) == (
+            "<Outcome extraction_failed, direct\n  no JSON in the answer>"
+        )
+
+    def test_counts_tokens(self) -> None:
+        calls = (CallReport("first", "5", usage=Usage(1000, 234)),)
+        assert repr(Outcome(5, Reason.SUCCESS, INTEGERS, calls=calls)) == (
+            "<Outcome success, direct, 1,234 tokens\n  5>"
+        )
+
+    @pytest.mark.parametrize(
+        "value", [["x" * 10**6] * 10**3, {"a": 10**5000}, list(range(10**6)), "line\n" * 10**6]
+    )
+    def test_is_short_whatever_the_value(self, value: object) -> None:
+        shown = repr(Outcome(value, Reason.SUCCESS, INTEGERS))
+        assert len(shown) < 200
+        assert shown.count("\n") == 1
+
+    def test_is_short_however_much_is_wrong(self) -> None:
+        outcome = read('{"entity": 1, "definition": 2}\n' * 100, DEFINITIONS)
+        lines = repr(outcome).splitlines()
+        assert lines[0] == "<Outcome schema_type_error, direct, 0 objects, 100 refused"
+        assert lines[-1] == "  and 197 more issues>"
+        assert len(lines) == 5

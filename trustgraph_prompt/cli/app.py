@@ -28,7 +28,8 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", metavar="", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Holds the options that come before a command."""

@@ -79,6 +79,8 @@ def command(
             output.print_value(outcome)
         for line in report.lines(at_length=explain):
             output.note(line)
+        if format is not Format.text and (not outcome.ok or outcome.rejected):
+            _hint(outcome, format, schema, repair)
     if not outcome.ok:
         raise typer.Exit(1)
 
@@ -111,6 +113,21 @@ def _read_as_it_comes(chunks: Iterable[str], contract: Contract) -> Outcome:
         for value in outcome.objects[len(given) :]:  # what only the end of the text has told
             output.print_object(value)
     return outcome
+
+
+def _hint(outcome: Outcome, format: Format, schema: Path | None, repair: bool) -> None:
+    """Say which other options would have read more."""
+    from trustgraph_prompt.reader import read
+
+    others = {} if repair else {"--repair": _contract(format, schema, True)}
+    if not outcome.ok:
+        other = Format.json if format is Format.jsonl else Format.jsonl
+        others[f"--format {other}"] = _contract(other, schema, repair)
+    for option, contract in others.items():
+        more = read(outcome.calls[-1].text, contract)
+        if more.ok and len(more.objects) > len(outcome.objects):
+            what = output.counted(len(more.objects), "object" if contract.many else "value")
+            output.note(f"hint: {option} would read {what}")
 
 
 def _chunks(file: Path, name: str) -> Iterator[str]:

@@ -24,13 +24,15 @@ CANDIDATES = 20
 """How many values of a text are tried to find the one that was refused."""
 
 _STAGES = {
-    Stage.NATIVE: "the text is just that",
-    Stage.DIRECT: "the text is just that",
+    Stage.NATIVE: "read as it is",
+    Stage.DIRECT: "read as it is",
     Stage.EXTRACTED: "extracted from other text or another layout",
     Stage.REPAIRED: "repaired, since the JSON itself was broken",
     Stage.SALVAGED: "salvaged: a cut value was closed up",
 }
-_PLACE_IN_RAW = re.compile(r" at line \d+ column \d+\Z")  # ours are in the file
+_NO_JSON = (Reason.INVALID_JSON, Reason.EXTRACTION_FAILED)
+_BRACKET = re.compile(r"[{\[]")
+_PLACE_IN_RAW = re.compile(r"(?: starting)? at line \d+ column \d+\Z")  # ours are in the file
 
 
 class Remark(NamedTuple):
@@ -40,6 +42,7 @@ class Remark(NamedTuple):
     why: str
     span: place.Span | None = None
     colour: str = "red"
+    begins: int | None = None  # where what it is about begins, if that is far before
 
 
 class Report:
@@ -68,11 +71,20 @@ class Report:
             line, column = self._lines.at(remark.span.start)
             yield f"{self._name}:{line}:{column}: {text}"
             if at_length:
-                shown, mark = underlined(self._text, *remark.span)
-                yield f"{line:>5} | {shown}"
-                yield f"      | {output.paint(mark, remark.colour)}"
+                yield from self._place(remark)
         if more := sum(1 for _ in remarks):
             yield f"and {more:,} more; --json has all"
+
+    def _place(self, remark: Remark) -> Iterator[str]:
+        assert remark.span is not None
+        line = self._lines.at(remark.span.start).line
+        if remark.begins is not None and (first := self._lines.at(remark.begins).line) < line:
+            yield f"{first:>5} | {underlined(self._text, remark.begins, remark.begins)[0]}"
+            if first + 1 < line:
+                yield "    … |"
+        shown, mark = underlined(self._text, *remark.span)
+        yield f"{line:>5} | {shown}"
+        yield f"      | {output.paint(mark, remark.colour)}"
 
     def as_json(self) -> dict[str, Any]:
         """For programs: the outcome by the names of its fields, with places.
@@ -108,7 +120,7 @@ class Report:
             noun = "object" if outcome.contract.format == "jsonl" else "value"
             said = [f"{output.counted(len(outcome.objects), noun)}, {_STAGES[outcome.stage]}"]
         said += [f"{len(outcome.rejected):,} refused"] if outcome.rejected else []
-        said += ["cut off"] if outcome.truncated else []
+        said += ["cut off"] if outcome.truncated and outcome.reason is not Reason.TRUNCATED else []
         said += [f"{len(outcome.retracted):,} taken back"] if outcome.retracted else []
         return "; ".join(said)
 
@@ -129,16 +141,18 @@ class Report:
                 "duplicate key", f'"{twice.key}" is there twice, the last one counts', span, "yellow"
             )
         if cut := self._cut:
-            begins = self._lines.at(cut.start)
-            where = f"the value that begins in line {begins.line} column {begins.column}"
+            line, column = self._lines.at(cut.start)
+            where = f"the value that begins in line {line} column {column}"
             where += f", at {cut.path}" if cut.path else ""
-            yield Remark("cut off", f"the text ends in {where}", place.Span(cut.end, cut.end), "yellow")
-        elif self._outcome.truncated:
+            span = place.Span(cut.end, cut.end)
+            yield Remark("cut off", f"the text ends in {where}", span, "yellow", begins=cut.start)
+        elif self._outcome.truncated and not self._says(Reason.TRUNCATED):
             yield Remark("cut off", "the text ends before the model had finished", colour="yellow")
         for value in self._outcome.retracted:
-            yield Remark(
-                "taken back", f"what looked like an object: {output.json_text(value)}", colour="yellow"
-            )
+            yield Remark("taken back", output.json_text(value), colour="yellow")
+
+    def _says(self, reason: Reason) -> bool:
+        return any(issue.reason is reason for issue in self._outcome.issues)
 
     def _rejected(self) -> Iterator[Rejected]:
         after = 0
@@ -156,9 +170,11 @@ class Report:
     def _judged(self) -> Rejected | None:
         """The one value that was refused where one was asked for, if it can be told from the others."""
         outcome, text = self._outcome, self._text
-        if outcome.reason is Reason.INVALID_JSON:
+        if outcome.reason in _NO_JSON:
             broken = [value.start for value in place.values(text) if value.state is place.State.BROKEN]
-            return Rejected(0, text[broken[-1] :], outcome.issues, broken[-1]) if broken else None
+            bracket = _BRACKET.search(text)
+            start = broken[-1] if broken else bracket.start() if bracket else len(text) - len(text.lstrip())
+            return Rejected(0, text[start:], outcome.issues, start)
         candidates = [(value.start, value.end) for value in _whole_values(text)[-CANDIDATES:]]
         content = text.strip()
         for start, end in [*reversed(candidates), (text.find(content), text.find(content) + len(content))]:
@@ -169,7 +185,7 @@ class Report:
 
     def _span(self, rejected: Rejected, issue: Issue) -> place.Span:
         raw, start = rejected.raw, rejected.start
-        if issue.reason is Reason.INVALID_JSON:
+        if issue.reason in _NO_JSON:
             breaks = place.breaks(raw, self._outcome.contract.limits.depth)
             span = place.Span(breaks or 0, (breaks or 0) + 1)
         else:
@@ -203,4 +219,6 @@ def _whole_values(text: str) -> list[place.Value]:
 def _cut(text: str) -> place.Value | None:
     """The value that a text ends in, None where it ends in none."""
     last = deque(place.values(text), maxlen=1)
-    return last[0] if last and last[0].state is place.State.CUT else None
+    if not last or last[0].state is not place.State.CUT:
+        return None
+    return last[0]._replace(end=max(last[0].start + 1, len(text.rstrip())))

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote
 
-from trustgraph_prompt.contract.pointer import follow
-
-_MAX_HOPS = 100  # references that lead to references
+from trustgraph_prompt.contract.references import References
 
 
-def branches_of(schema: object) -> list[dict[str, Any]]:
-    """The branches of a `oneOf` or `anyOf`, local references followed; none where one is not an object."""
-    if not isinstance(schema, dict):
-        return []
-    top = _resolved(schema, schema) or {}
-    branches = top.get("oneOf") or top.get("anyOf") or []
-    resolved = [_resolved(branch, schema) for branch in branches]
-    return [b for b in resolved if b is not None] if None not in resolved else []
+def branches_of(schema: Mapping[str, Any], references: References) -> list[dict[str, Any]]:
+    """The branches of a `oneOf` or `anyOf`, references followed; none where one is not an object."""
+    top = references.followed(schema) or {}
+    branches = [references.followed(branch) for branch in top.get("oneOf") or top.get("anyOf") or []]
+    found = [branch for branch in branches if branch is not None]
+    return found if len(found) == len(branches) else []
 
 
-def declares(schema: object, name: str) -> bool:
-    """Whether the schema, or a branch of it, speaks of a property called `name`."""
-    if not isinstance(schema, dict):
-        return False
-    parts = [_resolved(schema, schema) or {}, *branches_of(schema)]
-    return any(name in part.get("properties", {}) for part in parts)
-
-
-def names_of(schema: object) -> frozenset[str]:
-    """The names of all properties that the schema declares anywhere."""
-    names: set[str] = set()
-    todo = [schema]
-    while todo:
-        part = todo.pop()
-        if isinstance(part, dict):
-            if isinstance(part.get("properties"), dict):
-                names.update(part["properties"])
-            todo += part.values()
-        elif isinstance(part, list):
-            todo += part
-    return frozenset(names)
-
-
-def discriminator_of(schema: object) -> str | None:
+def discriminator_of(branches: Sequence[Mapping[str, Any]]) -> str | None:
     """The property that picks the branch: each branch names its own values by `const` or `enum`."""
-    branches = branches_of(schema)
     if len(branches) < 2:
         return None
     for name in branches[0].get("properties", {}):
@@ -67,12 +38,10 @@ def chosen_by(branch: Mapping[str, Any], name: str) -> list[Any]:
     return list(prop.get("enum", ()))
 
 
-def _resolved(branch: object, root: Mapping[str, Any]) -> dict[str, Any] | None:
-    for _ in range(_MAX_HOPS):
-        if not isinstance(branch, dict):
-            return None
-        reference = branch.get("$ref")
-        if not isinstance(reference, str) or not reference.startswith("#/"):
-            return branch
-        branch = follow(root, unquote(reference[1:]))
-    return None
+def declares(schema: Mapping[str, Any], references: References, name: str) -> bool:
+    """Whether the schema, or a branch of it, speaks of a property called `name`."""
+    parts: Iterable[Mapping[str, Any]] = (
+        references.followed(schema) or {},
+        *branches_of(schema, references),
+    )
+    return any(name in part.get("properties", {}) for part in parts)

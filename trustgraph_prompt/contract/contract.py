@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import islice
+from operator import is_
+from typing import Any, Literal, NamedTuple, get_args
 
-from trustgraph_prompt.contract.branches import declares, discriminator_of, names_of
-from trustgraph_prompt.contract.explain import explain, show
+import orjson
+
+from trustgraph_prompt.contract.branches import branches_of, declares, discriminator_of
+from trustgraph_prompt.contract.explain import MAX_ISSUES, show
+from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
+from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import Limits
-from trustgraph_prompt.contract.schema import compile_schema, plain_schema
-from trustgraph_prompt.contract.validator import Validator
+from trustgraph_prompt.contract.pointer import pointer
+from trustgraph_prompt.contract.references import References
+from trustgraph_prompt.contract.schema import Schema, plain_schema
+from trustgraph_prompt.contract.versions import PROPERTY, Version, Versioned, Versions, parse_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 
 Format = Literal["text", "json", "jsonl"]
@@ -34,10 +42,14 @@ class Contract:
     many: bool = False
     name: str | None = field(default=None, compare=False)
     fingerprint: str = ""
-    discriminator: str | None = field(default=None, compare=False)
     repair: bool = field(default=False, compare=False)
+    extra: Extra | None = field(default=None, compare=False)
+    coerce: bool = field(default=False, compare=False)
+    invariants: tuple[Invariant, ...] = field(default=(), compare=False)
+    versions: Mapping[str, JsonSchema] | None = field(default=None, compare=False)
     limits: Limits = field(default=Limits(), compare=False)
-    _validator: Validator | None = field(default=None, repr=False, compare=False)
+    discriminator: str | None = field(default=None, compare=False)
+    _judge: Judge | Versions = field(default=Judge(), repr=False, compare=False)
 
     @classmethod
     def from_schema(
@@ -48,87 +60,178 @@ class Contract:
         many: bool | None = None,
         name: str | None = None,
         repair: bool = False,
+        extra: Extra | None = None,
+        coerce: bool = False,
+        invariants: Iterable[object] = (),
+        versions: Mapping[str, JsonSchema] | None = None,
         limits: Limits = Limits(),
     ) -> Contract:
         """A contract from a JSON Schema: draft 4 to 2020-12, as its `$schema` says, 2020-12 by default.
 
-        `many` is always true of jsonl, never of text, and false of json unless it is given.
-        The schema is copied. Raises `ContractError`, with the path of what is wrong in the schema.
+        `many` is always true of jsonl, never of text, and false of json unless it is given. `repair` allows
+        broken JSON to be mended. `extra` says what becomes of keys that the schema does not declare: "forbid"
+        refuses them, "ignore" drops them, None leaves them to the schema. `coerce` converts scalars where
+        nothing is lost. `invariants` are rules about the whole object, each a rule, a pair of rule and
+        message, or a mapping of both. `versions` are schemas by version ("1.0"), of which the value picks one
+        by its `schema_version`; `schema` is then that of values without one, by default the oldest version's.
+
+        The schemas are copied. Raises `ContractError`, with the path of what is wrong in the schema.
         """
-        if format not in get_args(Format):
-            raise ContractError("unknown response format", found=format, expected="text, json or jsonl")
+        _check("response format", "", format, get_args(Format))
+        _check("handling of extra keys", "/extra", extra, (None, *get_args(Extra)))
         many = _many(format, many)
-        if schema is not None and format == "text":
-            raise ContractError("a text answer has no schema", found=schema, expected="no schema")
+        written, compiled = rules(invariants)
+        if format == "text" and (schema is not None or versions is not None or written):
+            found = next(one for one in (schema, versions, written) if one)
+            raise ContractError("a text answer has no schema", found=found, expected="no schema")
         plain = None if schema is None else plain_schema(schema)
-        validator = None if plain is None else compile_schema(plain)
-        return cls(
+        by_version = {} if versions is None else _by_version(versions)
+        settings = _Settings(extra, bool(coerce), compiled, limits.depth)
+        judge: Judge | Versions
+        if by_version:
+            oldest, *_, newest = (*by_version.values(), *by_version.values())
+            judge = Versions(
+                {version: settings.versioned(one, version) for version, one in by_version.items()},
+                settings.judge(oldest if plain is None else plain),
+            )
+            plain = newest if plain is None else plain
+        else:
+            judge = settings.judge(plain)
+        contract = cls(
             format=format,
             schema=plain,
             many=many,
             name=name,
-            fingerprint=_fingerprint(format, many, plain, repair, limits),
-            discriminator=discriminator_of(plain),
-            repair=repair,
+            repair=bool(repair),
+            extra=extra,
+            coerce=bool(coerce),
+            invariants=written,
+            versions={str(version): one for version, one in by_version.items()} or None,
             limits=limits,
-            _validator=validator,
+            discriminator=_discriminator(plain),
+            _judge=judge,
         )
+        return replace(contract, fingerprint=contract._hash())
 
-    def conform(self, value: object) -> object:
-        """What the contract makes of a value before it is judged."""
-        return value
+    def conform(self, value: Any) -> Any:
+        """What the contract makes of a value before it is judged: extra keys dropped, scalars converted.
+
+        The very same value where there is nothing to change. Changes no value, and never raises: what cannot
+        be converted, or takes too much, is left as it is.
+        """
+        if self._judge.is_plain:
+            return value
+        if not self._is_list:
+            return self._judge.conform(value)
+        if not isinstance(value, list):
+            return value
+        made = [self._judge.conform(item) for item in value]
+        return value if all(map(is_, made, value)) else made
 
     def accepts(self, value: object) -> bool:
-        """Whether `value` is one object of a jsonl answer, or the value of a json answer, as asked for."""
+        """Whether `value` is one object of a jsonl answer, or the value of a json answer, as asked for.
+
+        It is judged as `conform` makes it.
+        """
         if self._is_list:
-            return isinstance(value, list) and all(map(self._meets_schema, value))
-        return self._meets_schema(value)
+            return isinstance(value, list) and self._judge.accepts_all(value)
+        return self._judge.accepts(value)
 
     def accepts_all(self, values: Iterable[object]) -> bool:
-        """Whether each of `values` is accepted; the fast way to ask about many."""
-        if self._validator is None or self._is_list:
+        """Whether each of `values` is accepted; the fast way to ask about many, the fastest for a list."""
+        if self._is_list:
             return all(map(self.accepts, values))
-        try:
-            return all(map(self._validator.is_valid, values))
-        except ValueError:
-            return False
+        return self._judge.accepts_all(values)
 
     def issues(self, value: object) -> tuple[Issue, ...]:
-        """What is wrong with `value`: empty exactly where `accepts` says yes. Slow; for what was refused."""
+        """What is wrong with `value`, a few issues at most: empty exactly where `accepts` says yes.
+
+        Slow; for what was refused.
+        """
         if self.accepts(value):
             return ()
         if not self._is_list:
-            return self._explain(value)
+            return self._judge.issues(value)
         if not isinstance(value, list):
             return (Issue(Reason.WRONG_CONTAINER, f"expected an array of values, found {show(value)}"),)
-        index = next(i for i, item in enumerate(value) if not self._meets_schema(item))
-        return tuple(
-            Issue(issue.reason, issue.message, f"/{index}{issue.path}")
-            for issue in self._explain(value[index])
-        )
+        return tuple(islice(self._issues_of_items(value), MAX_ISSUES))
 
     def declares(self, name: str) -> bool:
         """Whether the schema, or a branch of it, speaks of a property called `name`."""
-        return declares(self.schema, name)
+        schema = self.schema
+        return isinstance(schema, dict) and declares(schema, References(schema), name)
 
     def names(self) -> frozenset[str]:
-        """The names of all properties that the schema declares anywhere."""
-        return names_of(self.schema)
+        """The names of all properties that the schemas declare anywhere."""
+        return self._judge.names
 
     @property
     def _is_list(self) -> bool:
         return self.many and self.format == "json"
 
-    def _explain(self, value: object) -> tuple[Issue, ...]:
-        return () if self._validator is None else explain(self._validator, self.schema, value)
+    def _issues_of_items(self, items: list[Any]) -> Iterator[Issue]:
+        for index, item in enumerate(items):
+            if not self._judge.accepts(item):
+                for issue in self._judge.issues(item):
+                    yield replace(issue, path=f"/{index}{issue.path}")
 
-    def _meets_schema(self, value: object) -> bool:
-        if self._validator is None:
-            return True
+    def _hash(self) -> str:
+        decides = {
+            "format": self.format,
+            "many": self.many,
+            "schema": self.schema,
+            "repair": self.repair,
+            "extra": self.extra,
+            "coerce": self.coerce,
+            "invariants": [list(invariant) for invariant in self.invariants],
+            "versions": self.versions,
+            "limits": asdict(self.limits),
+        }
         try:
-            return self._validator.is_valid(value)
-        except ValueError:  # what the validator cannot look at: nested too deep for it
-            return False
+            canonical = orjson.dumps(decides, option=orjson.OPT_SORT_KEYS)
+        except TypeError:  # integers of more than 64 bits
+            canonical = json.dumps(decides, sort_keys=True).encode()
+        return hashlib.sha256(canonical).hexdigest()
+
+
+class _Settings(NamedTuple):
+    """How values are judged, whatever the schema."""
+
+    extra: Extra | None
+    coerce: bool
+    rules: tuple[Rule, ...]
+    depth: int
+
+    def judge(self, schema: Schema | None) -> Judge:
+        return Judge.of(schema, self.extra, self.coerce, self.rules, self.depth)
+
+    def versioned(self, schema: Schema, version: Version) -> Versioned:
+        try:
+            judge = self.judge(schema)
+        except ContractError as error:
+            raise error.at("", pointer(("versions", str(version)))) from None
+        newer = self._replace(extra="ignore").judge(schema) if self.extra is None else judge
+        return Versioned(judge, newer, f'"{PROPERTY}"' in json.dumps(schema))
+
+
+def _by_version(versions: Mapping[str, JsonSchema]) -> dict[Version, Schema]:
+    found: dict[Version, Schema] = {}
+    for version, schema in parse_versions(versions).items():
+        try:
+            found[version] = plain_schema(schema)
+        except ContractError as error:
+            raise error.at("", pointer(("versions", str(version)))) from None
+    return found
+
+
+def _discriminator(schema: Schema | None) -> str | None:
+    return discriminator_of(branches_of(schema, References(schema))) if isinstance(schema, dict) else None
+
+
+def _check(what: str, path: str, found: object, known: tuple[object, ...]) -> None:
+    if found not in known:
+        expected = ", ".join("nothing" if one is None else str(one) for one in known[:-1])
+        raise ContractError(f"unknown {what}", path=path, found=found, expected=f"{expected} or {known[-1]}")
 
 
 def _many(format: Format, many: bool | None) -> bool:
@@ -139,9 +242,3 @@ def _many(format: Format, many: bool | None) -> bool:
         expected = "many objects" if always[format] else "one text"
         raise ContractError(f"a {format} answer is {expected}", path="/many", found=many, expected=expected)
     return always[format]
-
-
-def _fingerprint(format: Format, many: bool, schema: JsonSchema | None, repair: bool, limits: Limits) -> str:
-    decides = {"format": format, "many": many, "schema": schema, "repair": repair, "limits": asdict(limits)}
-    canonical = json.dumps(decides, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -9,7 +9,8 @@ from typing import Any
 import jsonschema_rs
 
 from trustgraph_prompt.contract.branches import branches_of, chosen_by, discriminator_of
-from trustgraph_prompt.contract.pointer import pointer
+from trustgraph_prompt.contract.pointer import follow, pointer
+from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import Issue, Reason
 
@@ -24,14 +25,14 @@ _REASONS = {
 }
 
 
-def explain(validator: Validator, schema: object, value: object) -> tuple[Issue, ...]:
+def explain(validator: Validator, value: object) -> tuple[Issue, ...]:
     """The issues of a value that `validator` refuses, at most `MAX_ISSUES`, never none.
 
-    Where a `oneOf` or `anyOf` at the top refuses it, only the branch that was meant is reported: the one
-    that the discriminator names, else the one that comes nearest.
+    Where a `oneOf` or `anyOf` refuses, only the branch that was meant is reported: the one that the
+    discriminator names, else the one that comes nearest.
     """
     try:
-        found = islice(_issues(validator.errors(value), schema, value), MAX_ISSUES)
+        found = islice(_issues(validator.errors(value), validator.references), MAX_ISSUES)
         issues = tuple(dict.fromkeys(found))
     except ValueError as error:
         issues = (Issue(Reason.SCHEMA_VALUE_ERROR, cut(str(error), 200)),)
@@ -40,44 +41,80 @@ def explain(validator: Validator, schema: object, value: object) -> tuple[Issue,
 
 def why(error: jsonschema_rs.ValidationError) -> Issue:
     """One error, as an issue; of alternatives, the one that comes nearest."""
-    return next(_issues([error], None, None))
+    return next(_issues([error], None))
+
+
+def unexpected(value: object, stripped: object) -> Iterator[Issue]:
+    """An issue for each object within `value` that has more keys than the same in `stripped`."""
+    todo: list[tuple[tuple[str | int, ...], Any, Any]] = [((), value, stripped)]
+    while todo:
+        path, one, other = todo.pop()
+        if one is other:
+            continue
+        if isinstance(one, dict):
+            if extra := [name for name in one if name not in other]:
+                yield Issue(Reason.SCHEMA_EXTRA_FIELD, _unexpected(extra), pointer(path))
+            pairs = [((*path, name), one[name], other[name]) for name in other]
+        else:
+            pairs = [((*path, i), *pair) for i, pair in enumerate(zip(one, other, strict=True))]
+        todo += reversed(pairs)
 
 
 def _issues(
-    errors: Iterable[jsonschema_rs.ValidationError], schema: object, value: object
+    errors: Iterable[jsonschema_rs.ValidationError], references: References | None
 ) -> Iterator[Issue]:
     for error in errors:
         branches = getattr(error.kind, "context", None)
         if not branches or not all(branches):  # one that has no errors: it fits, as another one does
             yield _issue(error)
-        elif not error.instance_path and (name := discriminator_of(schema)) and isinstance(value, dict):
-            yield from _discriminated(branches, schema, value, name)
+            continue
+        alternatives = _alternatives(error, references)
+        name = discriminator_of(alternatives)
+        if name is not None and isinstance(error.instance, dict):
+            yield from _discriminated(error, alternatives, name, references)
         else:
-            yield from _issues(min(branches, key=_distance), None, value)
+            yield from _issues(min(branches, key=lambda branch: _distance(branch, error)), references)
+
+
+def _alternatives(
+    error: jsonschema_rs.ValidationError, references: References | None
+) -> list[dict[str, Any]]:
+    """The branches that the value was held against."""
+    if references is None:
+        return []
+    holder = follow(references.root, pointer(error.schema_path[:-1]))
+    return branches_of(holder, references) if isinstance(holder, dict) else []
 
 
 def _discriminated(
-    branches: Sequence[Sequence[jsonschema_rs.ValidationError]],
-    schema: object,
-    value: Mapping[str, Any],
+    error: jsonschema_rs.ValidationError,
+    alternatives: Sequence[Mapping[str, Any]],
     name: str,
+    references: References | None,
 ) -> Iterator[Issue]:
-    choices = [chosen_by(branch, name) for branch in branches_of(schema)]
-    allowed = " or ".join(show(choice) for group in choices for choice in group)
+    value: Any = error.instance
+    place = error.instance_path
+    choices = [chosen_by(branch, name) for branch in alternatives]
+    allowed = cut(" or ".join(show(choice) for group in choices for choice in group), 200)
     if name not in value:
-        yield Issue(Reason.SCHEMA_MISSING_FIELD, f"{show(name)} is missing, expected {cut(allowed, 200)}")
+        message = f"{show(name)} is missing, expected {allowed}"
+        yield Issue(Reason.SCHEMA_MISSING_FIELD, message, pointer(place))
         return
+    branches = getattr(error.kind, "context", ())
     meant = [errors for errors, group in zip(branches, choices, strict=False) if value[name] in group]
-    if not meant:
-        message = f"expected {cut(allowed, 200)}, found {show(value[name])}"
-        yield Issue(Reason.SCHEMA_VALUE_ERROR, message, pointer((name,)))
+    if meant:
+        yield from _issues(meant[0], references)
         return
-    yield from _issues(meant[0], None, value)
+    message = f"expected {allowed}, found {show(value[name])}"
+    yield Issue(Reason.SCHEMA_VALUE_ERROR, message, pointer((*place, name)))
 
 
-def _distance(errors: Iterable[jsonschema_rs.ValidationError]) -> tuple[bool, int]:
+def _distance(
+    errors: Iterable[jsonschema_rs.ValidationError], whole: jsonschema_rs.ValidationError
+) -> tuple[bool, int]:
     """How far a branch is from fitting: one that wants another type altogether is the farthest."""
-    wrong_type = [error.kind.name == "type" and not error.instance_path for error in errors]
+    path = whole.instance_path
+    wrong_type = [error.kind.name == "type" and error.instance_path == path for error in errors]
     return any(wrong_type), len(wrong_type)
 
 
@@ -94,8 +131,7 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
         case "required":
             return f"{show(details['property'])} is missing"
         case "additionalProperties" | "unevaluatedProperties":
-            names = ", ".join(show(name) for name in details["unexpected"][:5])
-            return f"unexpected {names}"
+            return _unexpected(details["unexpected"])
         case "type":
             kind = "" if found is None or isinstance(found, dict | list) else f"{_kind(found)} "
             return f"expected {' or '.join(details['types'])}, found {kind}{show(found)}"
@@ -113,6 +149,11 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
     expected = next((v for v in details.values() if isinstance(v, str | int | float)), None)
     limit = keyword if expected is None else f"{keyword} {cut(str(expected), MAX_SHOWN)}"
     return f"expected {limit}, found {show(found)}"
+
+
+def _unexpected(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return f"unexpected {', '.join(map(show, names[:5]))}{more}"
 
 
 def show(value: object) -> str:

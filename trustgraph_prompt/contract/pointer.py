@@ -11,10 +11,14 @@ def pointer(path: Iterable[str | int]) -> str:
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path)
 
 
+def steps(pointer: str) -> list[str]:
+    """The path along which a pointer leads."""
+    return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+
+
 def follow(document: Any, pointer: str) -> Any:
     """What `pointer` leads to in a JSON value; None where it leads nowhere."""
-    for token in pointer.split("/")[1:]:
-        step = token.replace("~1", "/").replace("~0", "~")
+    for step in steps(pointer):
         if isinstance(document, dict):
             document = document.get(step)
         elif isinstance(document, list) and step.isascii() and step.isdigit() and len(step) < 9:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
+import orjson
 
-from trustgraph_prompt.contract.effort import Effort
 from trustgraph_prompt.contract.explain import cut, why
 from trustgraph_prompt.contract.pointer import pointer
+from trustgraph_prompt.contract.references import Path, References
+from trustgraph_prompt.contract.spelling import check_spelling, check_types
 from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import ContractError
 
 MAX_DEPTH = 100
 MAX_NODES = 10_000
 MAX_MESSAGE = 200
+
+_KEPT = 256  # compiled schemas: prompts are loaded again and again, and most of them have not changed
+_KEPT_SIZE = 16_384  # bytes; large ones take megabytes once they are compiled
+
+_SCALARS = frozenset((str, bool, int, type(None)))
 
 Schema = dict[str, Any] | bool
 
@@ -32,43 +41,56 @@ def plain_schema(schema: object) -> Schema:
     return copy
 
 
-def compile_schema(schema: Schema) -> Validator:
-    """The validator of a schema: formats are asserted, nothing is fetched, patterns take linear time.
+def compile_schema(schema: Schema, depth: int) -> Validator:
+    """The validator of a schema, for values nested at most `depth` deep; the same for the same schema.
 
     Raises `ContractError` with the path and the reason.
     """
     try:
-        compiled = jsonschema_rs.validator_for(
-            schema, offline=True, validate_formats=True, pattern_options=jsonschema_rs.RegexOptions()
-        )
+        text = orjson.dumps(schema)
+    except TypeError:  # integers of more than 64 bits
+        return _compile(schema, depth)
+    return _compile(schema, depth) if len(text) > _KEPT_SIZE else _compile_text(text, depth)
+
+
+@lru_cache(_KEPT)
+def _compile_text(text: bytes, depth: int) -> Validator:
+    return _compile(orjson.loads(text), depth)
+
+
+def _compile(schema: Schema, depth: int) -> Validator:
+    try:
+        validator = Validator(schema, depth)
     except jsonschema_rs.ValidationError as error:
+        if error.kind.name == "$ref" and isinstance(schema, dict):
+            deque(References(schema).subschemas(), maxlen=0)  # finds the place
         raise _not_usable(error) from None
     except ValueError as error:
         raise ContractError(cut(str(error), MAX_MESSAGE)) from None
-    return Validator(compiled, Effort(schema) if isinstance(schema, dict) else None)
+    check_spelling(validator.references)
+    return validator
 
 
 def _not_usable(error: jsonschema_rs.ValidationError) -> ContractError:
-    """A schema is a value of its metaschema; that leaves its references and patterns."""
+    """A schema is a value of its metaschema; that leaves its patterns."""
     path = pointer(error.instance_path)
-    if error.kind.name not in ("$ref", "format"):
-        return ContractError(why(error).message, path=path)
-    return ContractError(
-        cut(error.message, MAX_MESSAGE),
-        path=path,
-        found=error.instance,
-        expected="a schema that needs no other document and whose patterns run in linear time",
-    )
+    if error.kind.name in ("$ref", "format"):
+        return ContractError(
+            cut(error.message, MAX_MESSAGE),
+            path=path,
+            found=error.instance,
+            expected="no other document, and patterns that run in linear time",
+        )
+    if error.instance_path[-1:] == ["type"] and error.kind.name in ("anyOf", "enum"):
+        check_types(error.instance, path)
+    return ContractError(why(error).message, path=path)
 
 
 class _Copy:
     def __init__(self) -> None:
-        self.nodes = 0
+        self._values = 0
 
-    def of(self, value: Any, path: tuple[str | int, ...]) -> Any:
-        self.nodes += 1
-        if self.nodes > MAX_NODES:
-            raise ContractError("the schema is too large", expected=f"at most {MAX_NODES} values in it")
+    def of(self, value: Any, path: Path) -> Any:
         if len(path) > MAX_DEPTH:
             raise ContractError(
                 "the schema is nested too deep",
@@ -77,16 +99,22 @@ class _Copy:
                 expected=f"at most {MAX_DEPTH} levels",
             )
         if isinstance(value, Mapping):
-            for key in value:
-                if not isinstance(key, str):
-                    raise ContractError(
-                        "a key is no string", path=pointer(path), found=key, expected="a string"
-                    )
-            return {key: self.of(item, (*path, key)) for key, item in value.items()}
+            return {self._key(key, path): self._part(item, path, key) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.of(item, (*path, index)) for index, item in enumerate(value)]
+            return [self._part(item, path, index) for index, item in enumerate(value)]
         if value is None or isinstance(value, str | bool | int):
             return value
         if isinstance(value, float) and value - value == 0:
             return value
         raise ContractError("this is no JSON", path=pointer(path), found=value, expected="a JSON value")
+
+    def _part(self, value: Any, path: Path, step: str | int) -> Any:
+        self._values += 1
+        if self._values > MAX_NODES:
+            raise ContractError("the schema is too large", expected=f"at most {MAX_NODES} values in it")
+        return value if type(value) in _SCALARS else self.of(value, (*path, step))
+
+    def _key(self, key: object, path: Path) -> str:
+        if not isinstance(key, str):
+            raise ContractError("a key is no string", path=pointer(path), found=key, expected="a string")
+        return key

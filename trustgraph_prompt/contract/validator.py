@@ -2,39 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache, cached_property
 from typing import Any
+from urllib.parse import quote
 
 import jsonschema_rs
 
 from trustgraph_prompt.contract.effort import MAX_EFFORT, Effort
+from trustgraph_prompt.contract.pointer import pointer
+from trustgraph_prompt.contract.references import References
 
 _EXPLAINED = 50_000  # subschemas; each may find an error, which takes a kilobyte or two
+_ADDRESS = "contract:"  # under which other schemas refer to this one
+
+_NEWER_FORMATS = (
+    *("duration", "uuid", "idn-hostname", "iri", "iri-reference", "uri-reference", "uri-template"),
+    *("json-pointer", "relative-json-pointer"),
+)
+
+
+class TooMuchError(ValueError):
+    """It would take too much to judge a value."""
 
 
 class Validator:
-    """A compiled schema. Its methods raise `ValueError` for a value that takes too much to judge."""
+    """A compiled schema. Its methods raise `ValueError` for a value that takes too much to judge.
 
-    def __init__(self, compiled: jsonschema_rs.Validator, effort: Effort | None) -> None:
-        self._compiled = compiled
-        self._effort = effort
-        self.is_valid = compiled.is_valid if effort is None or effort.is_small else self._is_valid
+    Formats are asserted, nothing is fetched, patterns take linear time. Raises `ContractError`, and what
+    the library raises for a schema that is none.
+    """
+
+    def __init__(self, schema: dict[str, Any] | bool, depth: int) -> None:
+        self._schema = schema
+        self.references = References(schema if isinstance(schema, dict) else {})
+        self._compiled = self._compile(schema)
+        self._effort = Effort(self.references, depth)
+        self._is_bounded = self._effort.is_bounded
+        self.is_valid: Callable[[Any], bool] = self._compiled.is_valid if self._is_bounded else self._is_valid
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of all properties that the schema declares anywhere."""
+        schemas = self.references.subschemas()
+        return frozenset(name for _, schema in schemas for name in schema.get("properties", ()))
+
+    def are_valid(self, values: Iterable[Any]) -> bool:
+        """Whether each of the values is."""
+        if self._is_bounded and isinstance(values, list):
+            return self._list.is_valid(values)
+        return all(map(self.is_valid, values))
 
     def errors(self, value: Any) -> Iterable[jsonschema_rs.ValidationError]:
         """What is wrong with a value that is not valid; only the first of it where that may be much."""
-        if self._effort is None or not self._effort.exceeds(_EXPLAINED, value):
+        if not self._effort.exceeds(_EXPLAINED, value):
             return self._compiled.iter_errors(value)
         if self._effort.exceeds(MAX_EFFORT, value):
-            raise ValueError("too large, or nested too deep, to be held against this schema")
+            raise TooMuchError("too large, or nested too deep, to be held against this schema")
         if self._effort.has_alternatives:  # the first error would come with all of theirs
-            raise ValueError("does not meet the schema, and is too large to say where")
+            raise TooMuchError("does not meet the schema, and is too large to say where")
         try:
             self._compiled.validate(value)
         except jsonschema_rs.ValidationError as error:
             return [error]
         return []
 
+    def part(self, path: Iterable[str | int]) -> jsonschema_rs.Validator:
+        """The subschema at `path`, compiled."""
+        return self._compile_beside({"$ref": f"{_ADDRESS}#{quote(pointer(path))}"})
+
+    def pattern(self, pattern: str) -> jsonschema_rs.Validator:
+        """What tells whether a name meets a pattern, in linear time."""
+        return self._compile({"pattern": pattern})
+
     def _is_valid(self, value: Any) -> bool:
-        if self._effort is not None and self._effort.exceeds(MAX_EFFORT, value):
-            raise ValueError("too large, or nested too deep, to be held against this schema")
+        if self._effort.exceeds(MAX_EFFORT, value):
+            raise TooMuchError("too large, or nested too deep, to be held against this schema")
         return self._compiled.is_valid(value)
+
+    @cached_property
+    def _list(self) -> jsonschema_rs.Validator:
+        return self._compile_beside({"items": {"$ref": _ADDRESS}})
+
+    def _compile_beside(self, schema: dict[str, Any]) -> jsonschema_rs.Validator:
+        draft = self.references.root.get("$schema")
+        registry = jsonschema_rs.Registry([(_ADDRESS, self._schema)])
+        return self._compile(schema if draft is None else {"$schema": draft, **schema}, registry)
+
+    def _compile(
+        self, schema: dict[str, Any] | bool, registry: jsonschema_rs.Registry | None = None
+    ) -> jsonschema_rs.Validator:
+        return jsonschema_rs.validator_for(
+            schema,
+            offline=True,
+            validate_formats=True,
+            formats=_newer_formats() if self.references.are_old else None,
+            pattern_options=jsonschema_rs.RegexOptions(),
+            registry=registry,
+        )
+
+
+@cache
+def _newer_formats() -> dict[str, Callable[..., bool]]:
+    """The formats that drafts 4 to 7 do not know, or not all of them."""
+    return {
+        name: jsonschema_rs.validator_for({"format": name}, offline=True, validate_formats=True).is_valid
+        for name in _NEWER_FORMATS
+    }

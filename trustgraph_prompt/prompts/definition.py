@@ -28,6 +28,8 @@ TRUSTGRAPH_ALIASES = {
 }
 """Two names of one prompt: the first in TrustGraph's code, the second in its documents."""
 
+_JUDGING_KEYS = ("repair", "extra", "coerce", "invariants", "versions")
+
 _CONFIG_KEYS = {
     "temperature": "temperature",
     "max-tokens": "max_tokens",
@@ -145,7 +147,8 @@ def _template(source: str, dialect: Literal["jinja", "ibis"], where: str, path: 
 
 def _contract(id: str, entry: Mapping[str, Any], where: str, *, strict: bool) -> Contract:
     format = entry.get("response-type", "text")
-    for key, formats in (("schema", ("json", "jsonl")), ("object-schema", ("jsonl",))):
+    formats_of = {"object-schema": ("jsonl",), **dict.fromkeys(("schema", *_JUDGING_KEYS), ("json", "jsonl"))}
+    for key, formats in formats_of.items():
         if strict and entry.get(key) is not None and format not in formats:
             raise PromptError(
                 f"`{key}` says nothing about an answer of type {format}",
@@ -157,6 +160,8 @@ def _contract(id: str, entry: Mapping[str, Any], where: str, *, strict: bool) ->
     key = "object-schema" if format == "jsonl" and entry.get("object-schema") is not None else "schema"
     schema = None if format == "text" else entry.get(key)
     try:
-        return Contract.from_schema(schema, format=format, name=id)
+        judging = {name: entry[name] for name in _JUDGING_KEYS if name in entry}
+        return Contract.from_schema(schema, format=format, name=id, **judging)
     except ContractError as error:
-        raise error.at(where, f"/{key}") from error
+        is_schema = not error.path.startswith(tuple(f"/{name}" for name in _JUDGING_KEYS))  # no keywords
+        raise error.at(where, f"/{key}" if is_schema else "") from error

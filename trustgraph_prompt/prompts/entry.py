@@ -38,6 +38,40 @@ SCHEMA: Mapping[str, Any] = {
             **_SCHEMA_OF_ANSWERS,
             "description": "JSON Schema of each object (jsonl); goes before `schema`.",
         },
+        "repair": {
+            "type": "boolean",
+            "default": False,
+            "description": "Whether broken JSON is mended; else it is refused.",
+        },
+        "extra": {
+            "enum": ["forbid", "ignore"],
+            "description": "Whether keys that the schema does not declare are refused or dropped; "
+            "as the schema says if left out.",
+        },
+        "coerce": {
+            "type": "boolean",
+            "default": False,
+            "description": 'Whether "12" becomes 12 where the schema wants it, and other scalars likewise.',
+        },
+        "invariants": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "required": ["rule"],
+                "additionalProperties": False,
+                "properties": {
+                    "rule": {"type": "string", "description": "An expression that holds for each object."},
+                    "message": {"type": "string", "description": "What to say where it does not hold."},
+                },
+            },
+            "description": "Rules about the whole object, such as `total is none or total >= shown`.",
+        },
+        "versions": {
+            "type": "object",
+            "minProperties": 1,
+            "additionalProperties": {"type": ["object", "boolean"]},
+            "description": "Schemas by version (1.0), of which an object picks one by its `schema_version`.",
+        },
         "terms": {"type": "object", "description": "Values of terms that a request leaves out."},
         "aliases": {
             "type": "array",

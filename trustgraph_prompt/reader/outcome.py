@@ -8,7 +8,6 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import islice
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
@@ -17,7 +16,7 @@ from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid, exc
 from trustgraph_prompt.reader import place
 
 MAX_ISSUE = 300  # characters of one issue in an explanation: a path holds the keys that a model wrote
-MAX_SEARCHED = 200_000  # characters of an answer in which an explanation looks for duplicate keys
+MAX_SEARCHED = 100_000  # characters of an answer in which an explanation looks for duplicate keys
 
 _BREAKS_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
@@ -127,25 +126,26 @@ class Outcome:
         Objects are counted from 1. Keys that an object of the last answer holds twice are named, too.
         """
         told = [_told(rejected, issue) for rejected, issue in self.errors()]
-        told += self._duplicates(limit - len(told) + 1)
+        told += self._duplicates()
         more = f"; and {len(told) - limit} more" if len(told) > limit else ""
         return "; ".join(told[:limit]) + more or self.reason.replace("_", " ")
 
-    def _duplicates(self, limit: int) -> list[str]:
-        """Of the last answer: what came of its text is known, and not which keys were there on the way."""
-        if limit < 1 or not self.calls or self.contract.format == "text":
+    def _duplicates(self) -> list[str]:
+        if not self.calls or self.contract.format == "text":
             return []
         text = self.calls[-1].text[:MAX_SEARCHED]
         lines = place.Lines(text)
         return [
             _one_line(f'line {lines.at(twice.start).line}: "{twice.key}" is there twice, the last one counts')
-            for twice in islice(place.duplicates(text), limit)
+            for twice in place.duplicates(text)
         ]
 
     def __repr__(self) -> str:
         errors, tokens = self.errors(), self.usage.tokens
         facts = [str(self.reason), self.stage.name.lower()]
-        facts += [f"{len(self.objects):,} objects"] if self.contract.many else []
+        facts += (
+            [f"{len(self.objects):,} object{'s' * (len(self.objects) != 1)}"] if self.contract.many else []
+        )
         facts += [f"{len(self.rejected):,} refused"] if self.rejected else []
         facts += [f"{len(self.retracted):,} taken back"] if self.retracted else []
         facts += ["cut"] if self.truncated else []

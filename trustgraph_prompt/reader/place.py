@@ -19,11 +19,9 @@ from trustgraph_prompt.reader import grammar
 
 _SPACE = re.compile(r"[ \t\n\r]*+")
 _CHARACTERS = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
-_TOKEN = re.compile(
-    rf'("{_CHARACTERS}")|(-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+(?![\w.+-])|'
-    r"(?:true|false|null)(?!\w))|[][{}:,]"
-)
-_STRING_BEGUN = re.compile(f'"{_CHARACTERS}')
+_NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
+_TOKEN = re.compile(rf'("{_CHARACTERS}")|({_NUMBER}(?![\w.+-])|(?:true|false|null)(?!\w))|[][{{}}:,]')
+_SOUND = re.compile(rf'"{_CHARACTERS}|{_NUMBER}|true|false|null')  # of a broken scalar
 _UNFINISHED = re.compile(
     rf'(?:"{_CHARACTERS}(?:\\(?:u[0-9a-fA-F]{{0,3}})?)?|-?[0-9.eE+-]*|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)\Z'
 )
@@ -215,10 +213,13 @@ class _Walk:
             return None
         self.position = _content(self._text, self.position)
         token = _TOKEN.match(self._text, self.position)
-        if token and self._kind(token) in self._expected and self._is_readable(token):
+        if token is None:
+            self._stop()
+        elif self._kind(token) in self._expected and self._is_readable(token):
             self.position = token.end()
             return token
-        self._stop()
+        else:
+            self.state = State.BROKEN
         return None
 
     def _kind(self, token: re.Match[str]) -> str:
@@ -236,15 +237,15 @@ class _Walk:
         return number[-1:].isalpha() or not number or not math.isinf(float(number))
 
     def _stop(self) -> None:
-        """What comes next is not in its place: the text is cut there, or broken."""
-        text, position = self._text, self.position
-        string = _STRING_BEGUN.match(text, position) if set("ks") & set(self._expected) else None
-        if string:
-            self.position = string.end()
-        unfinished = _UNFINISHED.match(text, position) if string or "v" in self._expected else None
-        if unfinished or position == len(text):
-            self.position = len(text)
-        else:
+        """No token comes next: one is cut with the text, or broken, perhaps behind a sound part."""
+        text, start = self._text, self.position
+        in_place = "ks" if text.startswith('"', start) else "v"
+        if any(kind in self._expected for kind in in_place):
+            if sound := _SOUND.match(text, start):
+                self.position = sound.end()
+            if _UNFINISHED.match(text, start):
+                self.position = len(text)
+        if self.position < len(text):
             self.state = State.BROKEN
 
     def _name(self, token: re.Match[str]) -> None:

@@ -1,0 +1,255 @@
+"""`read` as a process: what it prints of an answer, where, when, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import PROGRAM, ROOT, environment, run
+
+DEFINITION = {
+    "type": "object",
+    "properties": {"entity": {"type": "string"}, "definition": {"type": "string"}},
+    "required": ["entity", "definition"],
+}
+ANSWER = """Sure!
+```json
+{"entity": "DNA", "definition": "carries instructions"}
+{"entity": "RNÄ 日本", "definition": 5}
+{"entity": "gene", "definition": "a part of "DNA""}
+{"entity": "cell", "definition": "x", "definition": "unit of life"}
+{"entity": "lost", "defin"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "schema.json").write_text(json.dumps(DEFINITION))
+    (tmp_path / "answer.txt").write_text(ANSWER, "utf-8")
+    return tmp_path
+
+
+DEFINITIONS = ["--format", "jsonl", "--schema", "schema.json"]
+
+
+def test_prints_valid_objects_and_a_line_for_each_that_it_refused(folder: Path) -> None:
+    result = run("read", "answer.txt", *DEFINITIONS, folder=folder)
+    assert result.returncode == 0
+    assert result.stdout == (
+        '{"entity": "DNA", "definition": "carries instructions"}\n'
+        '{"entity": "cell", "definition": "unit of life"}\n'
+    )
+    assert [line for line in result.stderr.splitlines() if not line.startswith("hint")] == [
+        "answer.txt: 2 objects, extracted from other text or another layout; 2 refused; cut off",
+        "answer.txt:4:36: refused object 2: /definition: expected string, found integer 5",
+        "answer.txt:5:46: refused object 3: no JSON: Expecting ',' delimiter",
+        'answer.txt:6:39: duplicate key: "definition" is there twice, the last one counts',
+        "answer.txt:7:26: cut off: the text ends in the value that begins in line 7 column 1",
+    ]
+
+
+def test_explains_with_the_lines_and_a_caret_under_each_place(folder: Path) -> None:
+    result = run("read", "answer.txt", *DEFINITIONS, "--explain", folder=folder)
+    assert result.stdout.count("\n") == 2
+    assert (
+        "answer.txt:4:36: refused object 2: /definition: expected string, found integer 5\n"
+        '    4 | {"entity": "RNÄ 日本", "definition": 5}\n'
+        f"      | {' ' * (35 + 2)}^\n"  # two characters before it are wide
+    ) in result.stderr
+    assert (
+        f'    5 | {{"entity": "gene", "definition": "a part of "DNA""}}\n      | {" " * 45}^\n'
+    ) in result.stderr
+    assert '    7 | {"entity": "lost", "defin\n      |                          ^' in result.stderr
+
+
+def test_explains_where_the_cut_value_of_many_lines_begins(folder: Path) -> None:
+    result = run(
+        "read", "-", "--format", "json", "--explain", folder=folder, input='{\n "a": [1,\n  {"b": "text'
+    )
+    assert result.returncode == 1
+    assert result.stderr.startswith("<stdin>: nothing to use: truncated\n")
+    assert (
+        "<stdin>:3:14: cut off: the text ends in the value that begins in line 1 column 1, at /a/1/b\n"
+        "    1 | {\n"
+        "    … |\n"
+        '    3 |   {"b": "text\n'
+        "      |              ^\n"
+    ) in result.stderr
+
+
+def test_gives_all_of_it_as_one_json_value(folder: Path) -> None:
+    result = run("read", "answer.txt", *DEFINITIONS, "--json", folder=folder)
+    outcome = json.loads(result.stdout)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert (outcome["file"], outcome["format"]) == ("answer.txt", "jsonl")
+    assert (outcome["reason"], outcome["stage"], outcome["truncated"]) == ("success", "extracted", True)
+    assert [value["entity"] for value in outcome["value"]] == ["DNA", "cell"]
+    refused = outcome["rejected"][0]
+    assert (refused["index"], refused["line"], refused["column"]) == (1, 4, 1)
+    assert ANSWER[refused["start"] :].startswith(refused["raw"])
+    [issue] = refused["issues"]
+    assert (issue["path"], issue["line"], issue["column"]) == ("/definition", 4, 36)
+    assert (outcome["cut"]["line"], outcome["cut"]["column"], outcome["cut"]["begins"]["column"]) == (
+        7,
+        26,
+        1,
+    )
+    assert [(twice["key"], twice["line"]) for twice in outcome["duplicates"]] == [("definition", 6)]
+
+
+def test_the_guide_shows_what_is_printed(folder: Path) -> None:
+    guide = (ROOT / "docs" / "looking-at-answers.md").read_text("utf-8")
+    answer, session = re.findall(r"^```(?:text|console)\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    (folder / "answer.txt").write_text(answer.rstrip("\n"))
+    (folder / "definition.schema.json").write_text(json.dumps(DEFINITION))
+    command, _, printed = session.partition("\n")
+    assert command.startswith("$ trustgraph-prompt read ")
+    result = run(*command.split()[2:], folder=folder)
+    assert result.stdout + result.stderr == printed
+
+
+def test_the_guide_names_every_key_for_programs() -> None:
+    guide = (ROOT / "docs" / "looking-at-answers.md").read_text("utf-8")
+    _, _, table = guide.partition("## For programs")
+    cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    outcome = json.loads(run("read", "-", "--format", "json", "--json", input="{}").stdout)
+    assert {key for cell in cells for key in re.findall("`(.*?)`", cell)} == set(outcome)
+
+
+def test_says_each_reason_once_where_nothing_can_be_used(folder: Path) -> None:
+    result = run("read", "-", *DEFINITIONS, folder=folder, input='{"entity": "lime"}')
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        "<stdin>: nothing to use: schema_missing_field; 1 refused\n"
+        '<stdin>:1:1: refused object 1: "definition" is missing\n'
+    )
+
+
+def test_finds_the_place_of_what_is_wrong_with_a_fenced_value(folder: Path) -> None:
+    answer = 'Not {"a": 1} but\n```json\n{"entity": "DNA",\n "definition": null}\n```\n'
+    result = run("read", "-", "--format", "json", "--schema", "schema.json", folder=folder, input=answer)
+    assert "<stdin>:4:16: schema_type_error: /definition: expected string, found null" in result.stderr
+
+
+def test_shows_the_values_that_could_have_been_meant() -> None:
+    result = run("read", "-", "--format", "json", input='{"a": 1}\nor\n{"a": 2}')
+    assert result.returncode == 1
+    assert "<stdin>:1:1: perhaps" in result.stderr
+    assert "<stdin>:3:1: perhaps" in result.stderr
+    assert "hint: --format jsonl would read 2 objects" in result.stderr
+
+
+def test_tells_what_happened_where_there_is_no_json() -> None:
+    result = run("read", "-", "--format", "json", input="\n no idea")
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr.splitlines() == [
+        "<stdin>: nothing to use: extraction_failed",
+        "<stdin>:2:2: extraction_failed: no JSON in the answer",
+    ]
+
+
+def test_what_is_clean_is_told_in_one_line() -> None:
+    result = run("read", "-", "--format", "json", "--explain", input='{"a": [1, 2]}\n')
+    assert (result.returncode, json.loads(result.stdout)) == (0, {"a": [1, 2]})
+    assert result.stderr == "<stdin>: 1 value, read as it is\n"
+
+
+def test_a_text_is_printed_as_it_is() -> None:
+    result = run("read", "-", "--format", "text", input='{"a": 1, "a": 2')
+    assert (result.returncode, result.stdout) == (0, '{"a": 1, "a": 2\n')
+    assert result.stderr == "<stdin>: 15 characters\n"
+
+
+def test_big_integers_come_out_as_they_went_in() -> None:
+    number = 2**80 + 1
+    result = run("read", "-", "--format", "json", input=f'{{"n": {number}}}')
+    assert json.loads(result.stdout) == {"n": number}
+
+
+def test_no_answer_moves_the_terminal() -> None:
+    result = run("read", "-", "--format", "json", "--explain", input='{"a": "\x1b[2J\x07"}')
+    assert result.returncode == 1
+    assert "\x1b" not in result.stderr
+    assert "\x07" not in result.stderr
+
+
+def test_a_byte_that_is_no_utf_8_costs_its_character_alone(tmp_path: Path) -> None:
+    (tmp_path / "answer.txt").write_bytes(b'{"a": "caf\xe9"}\n{"a": "ok"}\n{"a": "\xe6\x97')
+    result = run("read", "answer.txt", "--format", "jsonl", folder=tmp_path)
+    assert result.returncode == 0
+    assert result.stdout == '{"a": "caf\ufffd"}\n{"a": "ok"}\n'
+    assert "answer.txt is not UTF-8: 3 bytes read as \ufffd" in result.stderr
+
+
+def test_many_refusals_are_counted_and_few_are_told(folder: Path) -> None:
+    answer = '{"entity": "x"}\n' * 1000
+    result = run("read", "-", *DEFINITIONS, folder=folder, input=answer)
+    assert result.stderr.count("is missing") == 10
+    assert "and 990 more" in result.stderr
+
+
+class TestStream:
+    def test_prints_each_object_when_it_is_complete(self) -> None:
+        command = [str(PROGRAM), "read", "-", "--format", "jsonl", "--stream"]
+        with subprocess.Popen(
+            command, env=environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        ) as process:
+            assert process.stdin
+            assert process.stdout
+            assert process.stderr
+            for number in range(3):
+                process.stdin.write(b'{"n": %d}\n{"n": ' % number)
+                process.stdin.flush()
+                assert process.stdout.readline() == b'{"n": %d}\n' % number
+                process.stdin.write(b'0, "cut": "x"')
+                process.stdin.flush()
+                process.stdin.write(b"}\n")
+                process.stdin.flush()
+                assert json.loads(process.stdout.readline())["cut"] == "x"
+            process.stdin.write(b'{"n": ')
+            process.stdin.close()
+            assert process.stdout.read() == b""
+            assert b"6 objects, read as it is; cut off" in process.stderr.read()
+        assert process.returncode == 0
+
+    def test_prints_what_reading_the_whole_prints(self, folder: Path) -> None:
+        whole = run("read", "answer.txt", *DEFINITIONS, "--explain", folder=folder)
+        stream = run("read", "answer.txt", *DEFINITIONS, "--explain", "--stream", folder=folder)
+        assert (stream.stdout, stream.stderr, stream.returncode) == (whole.stdout, whole.stderr, 0)
+
+    def test_says_what_it_had_to_take_back(self) -> None:
+        result = run("read", "-", "--format", "jsonl", "--stream", input='{"draft": 1}\n</think>{"final": 2}')
+        assert result.stdout == '{"draft": 1}\n{"final": 2}\n'
+        assert 'taken back: {"draft": 1}' in result.stderr
+
+    def test_one_value_is_printed_when_all_is_there(self) -> None:
+        result = run("read", "-", "--format", "json", "--stream", input='{"a":\n1}')
+        assert json.loads(result.stdout) == {"a": 1}
+
+    def test_is_no_way_to_print_one_json_value(self) -> None:
+        result = run("read", "-", "--format", "jsonl", "--stream", "--json", input="{}")
+        assert (result.returncode, result.stdout) == (2, "")
+        assert "--stream" in result.stderr
+
+
+@pytest.mark.parametrize(("variables", "coloured"), [({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)])
+def test_there_is_colour_on_a_terminal_alone(variables: dict[str, str], coloured: bool) -> None:
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [str(PROGRAM), "read", "-", "--format", "json"],
+        env=environment(**variables),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        process.communicate(b"no idea")
+    told = os.read(ours, 10_000)
+    os.close(ours)
+    assert b"extraction_failed" in told
+    assert (b"\x1b[" in told) is coloured

@@ -1,0 +1,323 @@
+"""Invariants and versions: what a contract says beyond its schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.linear import is_linear
+from trustgraph_prompt.contract import Contract, Invariant
+from trustgraph_prompt.errors import ContractError, Issue, Reason
+
+SHOWN = "items_total == none or items_total >= items_shown"
+
+
+def holds(rule: str, value: Any) -> bool:
+    contract = Contract.from_schema(None, invariants=[rule])
+    assert contract.accepts(value) == (not contract.issues(value))
+    return contract.accepts(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "accepted"),
+    [
+        ({"items_total": 18, "items_shown": 5}, True),
+        ({"items_total": 5, "items_shown": 5}, True),
+        ({"items_total": 4, "items_shown": 5}, False),
+        ({"items_total": None, "items_shown": 5}, True),
+        ({"items_shown": 5}, True),
+    ],
+)
+def test_an_invariant_is_about_several_members(value: Any, accepted: bool) -> None:
+    assert holds(SHOWN, value) == accepted
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"rule": "a > 0", "message": "a must be positive"},
+        ("a > 0", "a must be positive"),
+        Invariant("a > 0", "a must be positive"),
+    ],
+)
+def test_a_broken_invariant_gives_its_message(written: Any) -> None:
+    contract = Contract.from_schema(None, invariants=[written])
+    assert contract.issues({"a": 0}) == (Issue(Reason.INVARIANT_VIOLATION, "a must be positive"),)
+    assert contract.invariants == (Invariant("a > 0", "a must be positive"),)
+
+
+def test_an_invariant_without_a_message_says_itself() -> None:
+    [issue] = Contract.from_schema(None, invariants=["a > 0"]).issues({"a": 0})
+    assert issue.message == "a > 0 does not hold"
+
+
+def test_each_broken_invariant_is_an_issue_and_none_hides_another() -> None:
+    contract = Contract.from_schema(None, invariants=["a > 0", "b > 0", "c > 0"])
+    assert [issue.message[0] for issue in contract.issues({"a": 0, "b": 1, "c": "x"})] == ["a", "c"]
+
+
+def test_invariants_wait_until_the_schema_is_met() -> None:
+    contract = Contract.from_schema({"required": ["a"]}, invariants=["a > 0"])
+    assert [issue.reason for issue in contract.issues({})] == [Reason.SCHEMA_MISSING_FIELD]
+
+
+def test_invariants_see_what_the_contract_has_converted() -> None:
+    schema = {"properties": {"a": {"type": "integer"}}}
+    assert Contract.from_schema(schema, coerce=True, invariants=["a > 5"]).accepts({"a": "12"})
+
+
+def test_invariants_hold_for_each_element_of_a_list() -> None:
+    contract = Contract.from_schema(None, many=True, invariants=["n > 0"])
+    assert [issue.path for issue in contract.issues([{"n": 1}, {"n": 0}])] == ["/1"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [
+        ("a + b == total", {"a": 1, "b": 2.5, "total": 3.5}),
+        ("(a - b) * 2 / 4 % 3 == 1", {"a": 5, "b": 3}),
+        ("-a < 0", {"a": 1}),
+        ("0 <= a < 10", {"a": 3}),
+        ("q in ['exact', 'approx']", {"q": "exact"}),
+        ("'b' in text and 'z' not in text", {"text": "abc"}),
+        ("'k' in o", {"o": {"k": None}}),
+        ("sources|length <= shown", {"sources": [1, 2], "shown": 2}),
+        ("name|trim|lower == 'etna'", {"name": " Etna "}),
+        ("name|upper == 'ETNA'", {"name": "etna"}),
+        ("sources[0].title == sources[-1]['title']", {"sources": [{"title": "a"}]}),
+        ("a.b.c is none", {}),
+        ("a is none and a is defined", {"a": None}),
+        ("a is undefined and a is not defined", {}),
+        ("not a or b", {"a": True, "b": 1}),
+        ("b if a else c", {"a": False, "c": 1}),
+        ("this['object-entity'] == true", {"object-entity": True}),
+        ("this|length == 2", [1, 2]),
+        ("a != 1", {"a": True}),
+        ("a == null", {"a": None}),
+        ("a == 12345678901234567890", {"a": 12345678901234567890}),
+    ],
+)
+def test_what_rules_can_say(rule: str, value: Any) -> None:
+    assert holds(rule, value)
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "said"),
+    [
+        ("a > 1", {"a": "x"}, "expected a number, found a string"),
+        ("a > 1", {}, "expected a number, found null"),
+        ("a > 1", {"a": True}, "expected a number, found a boolean"),
+        ("a > 1", 5, "expected a number, found null"),
+        ("a / b > 1", {"a": 1, "b": 0}, "division by zero"),
+        ("a * 3", {"a": "x"}, "expected a number, found a string"),
+        ("a + b", {"a": [], "b": []}, "expected a number, found an array"),
+        ("a * a * a > 0", {"a": 10**4_000}, "becomes too large"),
+        ("a * a > 0", {"a": 1e300}, "becomes too large"),
+        ("a / 3 > 0", {"a": 10**4_000}, "too large"),
+        ("a|length > 1", {"a": 5}, "a number has no length"),
+        ("a|lower == 'x'", {"a": None}, "expected a string, found null"),
+        ("1 in a", {"a": "1"}, "cannot look for a number in a string"),
+    ],
+)
+def test_a_rule_that_cannot_be_evaluated_is_broken_and_says_why(rule: str, value: Any, said: str) -> None:
+    contract = Contract.from_schema(None, invariants=[{"rule": rule, "message": "m"}])
+    [issue] = contract.issues(value)
+    assert issue.reason is Reason.INVARIANT_VIOLATION
+    assert issue.message.startswith("m (cannot be evaluated: ")
+    assert said in issue.message
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("a ** 99", "pow is not available"),
+        ("a // 2", "floordiv is not available"),
+        ("a ~ b", "concat is not available"),
+        ("a()", "a call is not available"),
+        ("range(10)", "a call is not available"),
+        ("a.items()", "a call is not available"),
+        ("a|map('x')", "`map` is not available"),
+        ("a|length(1)", "`length` is not available"),
+        ("a is divisibleby 2", "`divisibleby` is not available"),
+        ("a[1:2]", "slice is not available"),
+        ("{'a': 1}", "dict is not available"),
+        ("a >", "this is no rule"),
+        ("", "this is no rule"),
+        ("a }} {{ b", "this is no rule"),
+        ("[x for x in a]", "this is no rule"),
+        ("(" * 1_000, "this is no rule"),
+        ("a" * 3_000, "too long"),
+        ("+".join("a" * 150), "too large"),
+        ("not " * 400 + "a", "too large"),
+    ],
+)
+def test_what_rules_cannot_say_is_refused_on_load(rule: str, said: str) -> None:
+    with pytest.raises(ContractError) as raised:
+        Contract.from_schema(None, invariants=["a", rule])
+    assert raised.value.path == "/invariants/1"
+    assert said in str(raised.value)
+    assert len(str(raised.value)) < 500
+
+
+@pytest.mark.parametrize(
+    "written", [5, None, [], {"message": "m"}, {"rule": 5}, {"rule": "a", "if": "b"}, ["a", 1]]
+)
+def test_what_is_no_invariant_is_refused(written: Any) -> None:
+    with pytest.raises(ContractError, match="this is no invariant"):
+        Contract.from_schema(None, invariants=[written])
+
+
+def test_too_many_invariants_are_refused() -> None:
+    with pytest.raises(ContractError, match="too many invariants"):
+        Contract.from_schema(None, invariants=["a"] * 1_000)
+
+
+def test_rules_reach_data_only() -> None:
+    assert holds(
+        "self.__class__ is undefined and a.__class__ is undefined and this.get is undefined", {"a": 1}
+    )
+
+
+def test_the_largest_rule_takes_linear_time() -> None:
+    rule = " or ".join(["'zz' in a"] * 40)
+    contract = Contract.from_schema(None, invariants=[rule])
+    assert is_linear(lambda size: contract.issues({"a": "z" + "xz" * size}), 10_000)
+    contract = Contract.from_schema(None, invariants=[" and ".join(["a == b"] * 40)])
+    assert is_linear(lambda size: contract.issues({"a": [[1]] * size, "b": [[1]] * size}), 1_000)
+
+
+@given(st.text(alphabet="ab01.()[]'\"+-*/%<>=!|~,{} \n" + "notnonein", max_size=30))
+def test_any_text_is_a_rule_or_a_clear_error(rule: str) -> None:
+    try:
+        contract = Contract.from_schema(None, invariants=[rule])
+    except ContractError:
+        return
+    assert contract.accepts({"a": 1}) in (True, False)
+
+
+V1 = {
+    "properties": {"answer": {"type": "string"}, "items_shown": {"type": "integer"}},
+    "required": ["answer", "items_shown"],
+}
+V2 = {"properties": {"response": {"type": "string"}}, "required": ["response"]}
+VERSIONED = Contract.from_schema(None, versions={"2.0": V2, "1.0": V1})
+ONE = {"answer": "a", "items_shown": 1}
+
+
+@pytest.mark.parametrize(
+    ("version", "value", "accepted"),
+    [
+        ("1.0", ONE, True),
+        ("1.1", ONE, True),
+        ("1.25", {**ONE, "confidence": 1}, True),
+        ("1.1", {"answer": "a"}, False),
+        ("2.0", {"response": "a"}, True),
+        ("2.3", ONE, False),
+        (None, ONE, True),
+        (None, {"response": "a"}, False),
+    ],
+)
+def test_the_version_picks_the_schema(version: str | None, value: Any, accepted: bool) -> None:
+    assert VERSIONED.accepts({**value, "schema_version": version}) == accepted
+
+
+def test_a_value_without_version_is_one_from_before_there_were_any() -> None:
+    assert VERSIONED.accepts(ONE)
+    assert VERSIONED.accepts_all([ONE, {"schema_version": "2.0", "response": "a"}])
+    assert not VERSIONED.accepts({"response": "a"})
+    assert Contract.from_schema(V2, versions={"1.0": V1}).accepts({"response": "a"})
+
+
+@pytest.mark.parametrize(
+    "version", ["3.0", "9.9", "0.9", 2, 1.0, True, [1], {}, "", "1", "1.0.0", "v1.0", "1.x", "１.0"]
+)
+def test_an_unknown_version_is_the_only_issue(version: Any) -> None:
+    value = {**ONE, "schema_version": version}
+    [issue] = VERSIONED.issues(value)
+    assert (issue.reason, issue.path) == (Reason.UNSUPPORTED_VERSION, "/schema_version")
+    assert issue.message.startswith("expected 1.x or 2.x, found ")
+    assert VERSIONED.conform(value) is value
+    assert not VERSIONED.accepts(value)
+
+
+def test_the_newest_minor_version_that_is_not_newer_decides() -> None:
+    contract = Contract.from_schema(
+        None, versions={"1.2": {"required": ["a"]}, "1.5": {"required": ["a", "b"]}}
+    )
+    assert contract.accepts({"a": 1, "schema_version": "1.4"})
+    assert not contract.accepts({"a": 1, "schema_version": "1.5"})
+    assert not contract.accepts({"a": 1, "schema_version": "1.10"})
+    assert contract.accepts({"a": 1, "schema_version": "1.0"})
+
+
+def test_a_schema_may_name_its_own_version_and_need_not() -> None:
+    named = {**V1, "properties": {**V1["properties"], "schema_version": {"const": "1.0"}}}  # type: ignore[dict-item]
+    for schema in (V1, named):
+        contract = Contract.from_schema(None, versions={"1.0": {**schema, "additionalProperties": False}})
+        for version in ("1.0", "1.3"):
+            value = {"schema_version": version, **ONE}
+            assert contract.accepts(value)
+            assert contract.conform(value) is value
+
+
+def test_what_a_newer_minor_version_adds_is_dropped_where_the_schema_is_closed() -> None:
+    contract = Contract.from_schema(None, versions={"1.0": {**V1, "additionalProperties": False}})
+    newer = {"schema_version": "1.1", "confidence": 0.5, **ONE}
+    assert contract.conform(newer) == {"schema_version": "1.1", **ONE}
+    assert list(contract.conform(newer)) == ["schema_version", "answer", "items_shown"]
+    assert contract.accepts(newer)
+    same = {**newer, "schema_version": "1.0"}
+    assert [issue.reason for issue in contract.issues(same)] == [Reason.SCHEMA_EXTRA_FIELD]
+    forbids = Contract.from_schema(None, versions={"1.0": V1}, extra="forbid")
+    assert [issue.reason for issue in forbids.issues(newer)] == [Reason.SCHEMA_EXTRA_FIELD]
+
+
+def test_each_version_is_converted_by_its_own_schema() -> None:
+    contract = Contract.from_schema(None, versions={"1.0": V1, "2.0": V2}, coerce=True)
+    assert contract.conform({"schema_version": "1.0", "items_shown": "5"}) == {
+        "schema_version": "1.0",
+        "items_shown": 5,
+    }
+    assert contract.names() == {"answer", "items_shown", "response"}
+
+
+def test_what_is_asked_for_is_the_newest_version() -> None:
+    assert VERSIONED.schema == V2
+    assert Contract.from_schema(V1, versions={"1.0": V1, "2.0": V2}).schema == V1
+    assert VERSIONED.versions == {"1.0": V1, "2.0": V2}
+
+
+@pytest.mark.parametrize("value", [None, 5, "x", [], [ONE]])
+def test_what_is_no_object_has_no_version(value: Any) -> None:
+    assert Contract.from_schema(None, versions={"1.0": {"type": "object"}}).issues(value)[0].reason is (
+        Reason.SCHEMA_TYPE_ERROR
+    )
+
+
+@pytest.mark.parametrize(
+    ("versions", "path", "said"),
+    [
+        ({}, "/versions", "no usable versions"),
+        ({"1": V1}, "/versions", 'expected such as "1.0"'),
+        ({1.0: V1}, "/versions", 'expected such as "1.0"'),
+        ([V1], "/versions", "no usable versions"),
+        ({"1.0": {"type": "strin"}}, "/versions/1.0/type", "'string'"),
+        ({"1.0": 5}, "/versions/1.0", "the schema is none"),
+        ({f"{n}.0": True for n in range(1_000)}, "/versions", "1 to 50 versions"),
+    ],
+)
+def test_versions_that_are_none_are_refused(versions: Any, path: str, said: str) -> None:
+    with pytest.raises(ContractError) as raised:
+        Contract.from_schema(None, versions=versions)
+    assert raised.value.path == path
+    assert said in str(raised.value)
+    assert len(str(raised.value)) < 400
+
+
+def test_a_text_has_neither_versions_nor_invariants() -> None:
+    for more in ({"versions": {"1.0": V1}}, {"invariants": ["a > 1"]}):
+        with pytest.raises(ContractError, match="a text answer has no schema"):
+            Contract.from_schema(None, format="text", **more)

@@ -1,0 +1,99 @@
+"""Scalars that came in another type than the schema says: converted where nothing is lost (seed 4)."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_BOOLEANS = {"true": True, "false": False}
+_NULLS = ("null", "none")
+_LONGEST = 4_300  # digits; Python reads no longer integers
+_EXACT = 2**53  # beyond, a float stands for many integers
+
+_KEPT = frozenset(("string", "object", "array"))
+_REMARKS = frozenset(("type", "title", "description", "default", "examples", "$comment"))
+_TYPES: dict[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+    dict: "object",
+    list: "array",
+}
+
+
+class Target(NamedTuple):
+    """What a scalar is to become: one of `types`, or any where that is None; `literals` stay as they are."""
+
+    types: frozenset[str] | None
+    literals: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, schemas: Iterable[Mapping[str, Any]]) -> Target:
+        """What all of the schemas say together."""
+        types: frozenset[str] | None = None
+        literals: tuple[Any, ...] = ()
+        for schema in schemas:
+            values = [schema["const"]] if "const" in schema else schema.get("enum", [])
+            literals += tuple(values)
+            named = _types(schema) or [_TYPES[type(value)] for value in values]
+            for allowed in (named, alternative_types(schema) or []):
+                if allowed:
+                    expanded = frozenset(allowed) | ({"integer"} if "number" in allowed else frozenset())
+                    types = expanded if types is None else types & expanded
+        return cls(types, literals)
+
+    @property
+    def converts(self) -> bool:
+        """Whether there is anything that a scalar may become."""
+        return self.types is not None and not self.types <= _KEPT
+
+    def convert(self, value: Any) -> Any:
+        """The value as one of the types; itself where it is one already, or where something would be lost."""
+        if self.types is None:
+            return value
+        if isinstance(value, str):
+            return value if value in self.literals else _from_text(value, self.types)
+        if isinstance(value, float) and "integer" in self.types and "number" not in self.types:
+            return int(value) if value.is_integer() and abs(value) <= _EXACT else value
+        return value
+
+
+def _from_text(text: str, types: frozenset[str]) -> Any:
+    if len(text) > _LONGEST:
+        return text
+    word = text.strip()
+    lowered = word.lower()
+    if "null" in types and lowered in _NULLS:
+        return None
+    if "string" in types:
+        return text
+    if "boolean" in types and lowered in _BOOLEANS:
+        return _BOOLEANS[lowered]
+    if types.isdisjoint(("integer", "number")):
+        return text
+    if _INTEGER.fullmatch(word):
+        return int(word)
+    if "number" in types and _NUMBER.fullmatch(word):
+        number = json.loads(word)
+        return number if math.isfinite(number) else text
+    return text
+
+
+def alternative_types(schema: Mapping[str, Any]) -> list[str] | None:
+    """The types among which a schema leaves the choice, where its branches say nothing else."""
+    branches = schema.get("anyOf", schema.get("oneOf", ()))
+    if not all(isinstance(b, dict) and "type" in b and _REMARKS.issuperset(b) for b in branches):
+        return None
+    return [name for branch in branches for name in _types(branch)]
+
+
+def _types(schema: Mapping[str, Any]) -> list[str]:
+    named = schema.get("type", [])
+    return [named] if isinstance(named, str) else list(named)

@@ -1,0 +1,169 @@
+"""What a schema makes of a value: keys that it does not declare are dropped, scalars converted.
+
+Which branch of an `anyOf`, `oneOf` or `if` a value means is found by the discriminator, else by trying.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+from trustgraph_prompt.contract.layout import Choice, Layout, Place, Schema
+from trustgraph_prompt.contract.references import within
+from trustgraph_prompt.contract.validator import TooMuchError, Validator
+
+_STEPS = 1_000_000  # values looked at, a second or two
+_PLACES = 2_000  # kept; the branches of a schema may be combined without end
+
+
+class Conformer:
+    """Makes values conform: with `drop`, without the keys that are not declared; with `coerce`, converted."""
+
+    def __init__(self, validator: Validator, *, drop: bool, coerce: bool) -> None:
+        self._drop = drop
+        self._coerce = coerce
+        self._validator = validator
+        self._layout = Layout(validator)
+
+    def of(self, value: Any) -> Any:
+        """What is made of a value: the very same where there is nothing to change. The value stays as it is.
+
+        Raises `TooMuchError` where that takes too much.
+        """
+        if len(self._layout) > _PLACES:
+            self._layout = Layout(self._validator)
+        try:
+            return _Walk(self._layout, self._drop, self._coerce).of(value, self._layout.root)
+        except RecursionError:
+            raise TooMuchError("nested too deep to be held against this schema") from None
+
+
+class _Walk:
+    """One value on its way through a schema."""
+
+    def __init__(self, layout: Layout, drop: bool, coerce: bool) -> None:
+        self._layout = layout
+        self._drop = drop
+        self._coerce = coerce
+        self._steps = _STEPS
+        self._made: dict[tuple[int, int], Any] = {}
+
+    def of(self, value: Any, place: Place) -> Any:
+        """What is made of a value at a place."""
+        if not isinstance(value, dict | list):
+            if not self._coerce or place.takes_scalars_as_they_are:
+                return value
+            return self._apply(value, self._decided(value, place, self._layout.nowhere))
+        self._spend(1 + len(value))
+        if not place.choices:
+            return self._apply(value, place)
+        key = (id(value), id(place))
+        if key not in self._made:
+            self._made[key] = self._apply(value, self._decided(value, place, self._layout.nowhere))
+        return self._made[key]
+
+    def _apply(self, value: Any, place: Place) -> Any:
+        if isinstance(value, dict):
+            return self._object(value, place)
+        if isinstance(value, list):
+            made = []
+            for index, item in enumerate(value):
+                made.append(self.of(item, place.element(index)))
+            return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
+        return place.target.convert(value) if self._coerce else value
+
+    def _object(self, value: dict[str, Any], place: Place) -> Any:
+        drop = self._drop and place.is_closed
+        changed = False
+        made = {}
+        for name, item in value.items():
+            member = place.member(name)
+            if member is not None:
+                made[name] = new = self.of(item, member)
+                changed |= new is not item
+            elif drop:
+                changed = True
+            else:
+                made[name] = item
+        return made if changed else value
+
+    def _decided(self, value: Any, place: Place, base: Place) -> Place:
+        """The place together with `base`, and with the branches that the value means."""
+        joined = self._layout.join(base, place)
+        for choice in place.choices:
+            for schema in self._meant(choice, value, joined):
+                joined = self._decided(value, self._layout.branch(schema), joined)
+        return joined
+
+    def _meant(self, choice: Choice, value: Any, base: Place) -> list[Schema]:
+        match choice.keyword:
+            case "if":
+                fits = self._layout.accepts(*self._try(choice.branches[0], value, base))
+                keywords = ("if", "then") if fits else ("else",)
+                found = [choice.holder.get(keyword) for keyword in keywords]
+            case "dependentSchemas" | "dependencies":
+                named = choice.holder[choice.keyword].items() if isinstance(value, dict) else ()
+                found = [schema for name, schema in named if name in value]
+            case _:
+                return self._branches(choice, value, base)
+        return [schema for schema in found if isinstance(schema, dict)]
+
+    def _branches(self, choice: Choice, value: Any, base: Place) -> list[Schema]:
+        """The branches of an `anyOf` or `oneOf` that are meant: all that fit together, else one."""
+        possible = self._possible(choice, value)
+        if choice.is_open or len(possible) < 2:
+            return [] if choice.is_open else possible
+        tried = [self._try(branch, value, base) for branch in possible]
+        fitting = [(branch, made) for branch, made in tried if self._layout.accepts(branch, made)]
+        if not fitting:
+            return [min(tried, key=lambda one: self._layout.distance(*one))[0]]
+        together = [branch for branch, _ in fitting]
+        if choice.keyword == "anyOf" and len(together) > 1 and self._fit_together(together, value, base):
+            return together
+        return [min(fitting, key=lambda one: self._rank(value, *one))[0]]
+
+    def _possible(self, choice: Choice, value: Any) -> list[Schema]:
+        name = choice.discriminator
+        if name is not None and isinstance(value, dict) and name in value:
+            for branch, values in zip(choice.branches, choice.named, strict=True):
+                if value[name] in values:
+                    return [branch]
+        return [branch for branch in choice.branches if self._may_be(branch, value)]
+
+    def _may_be(self, branch: Schema, value: Any) -> bool:
+        types = self._layout.branch(branch).target.types
+        if types is None:
+            return True
+        if isinstance(value, dict | list):
+            return ("object" if isinstance(value, dict) else "array") in types
+        return not types <= {"object", "array"}
+
+    def _try(self, branch: Schema, value: Any, base: Place) -> tuple[Schema, Any]:
+        made = self._apply(value, self._decided(value, self._layout.branch(branch), base))
+        self._spend_on(made)
+        return branch, made
+
+    def _fit_together(self, branches: list[Schema], value: Any, base: Place) -> bool:
+        if not isinstance(value, dict | list):
+            return False
+        for branch in branches:
+            base = self._decided(value, self._layout.branch(branch), base)
+        made = self._apply(value, base)
+        return all(self._layout.accepts(branch, made) for branch in branches)
+
+    def _rank(self, value: Any, branch: Schema, made: Any) -> int:
+        """What is meant rather: the branch that names the value, one that takes "null" by its word, any."""
+        if made is value:
+            return 0 if value in self._layout.branch(branch).target.literals else 2
+        return 1 if made is None else 3
+
+    def _spend_on(self, value: Any) -> None:
+        level = [value]
+        while level:
+            self._spend(len(level))
+            level = list(chain.from_iterable(map(within, level)))
+
+    def _spend(self, steps: int) -> None:
+        self._steps -= steps
+        if self._steps < 0:
+            raise TooMuchError("too large to be held against this schema")

@@ -1,0 +1,101 @@
+"""The verdict on one value: by a schema, and by what a contract says beyond it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from trustgraph_prompt.contract.conform import Conformer
+from trustgraph_prompt.contract.explain import MAX_ISSUES, explain, unexpected
+from trustgraph_prompt.contract.invariants import Rule, failures
+from trustgraph_prompt.contract.schema import Schema, compile_schema
+from trustgraph_prompt.contract.validator import TooMuchError, Validator
+from trustgraph_prompt.errors import Issue, Reason
+
+Extra = Literal["forbid", "ignore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Judges values: without `validator` every JSON value fits, and then the rules decide."""
+
+    rules: tuple[Rule, ...] = ()
+    validator: Validator | None = None
+    conformer: Conformer | None = None
+    stripper: Conformer | None = None
+    is_plain: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_plain", not (self.rules or self.conformer or self.stripper))
+
+    @classmethod
+    def of(
+        cls, schema: Schema | None, extra: Extra | None, coerce: bool, rules: tuple[Rule, ...], depth: int
+    ) -> Judge:
+        """The judge of a schema. Raises `ContractError`."""
+        if schema is None:
+            return cls(rules)
+        validator = compile_schema(schema, depth)
+        drop = extra == "ignore"
+        return cls(
+            rules,
+            validator,
+            Conformer(validator, drop=drop, coerce=coerce) if drop or coerce else None,
+            Conformer(validator, drop=True, coerce=False) if extra == "forbid" else None,
+        )
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all properties that the schema declares anywhere."""
+        return frozenset() if self.validator is None else self.validator.names
+
+    def conform(self, value: Any) -> Any:
+        """What is judged in place of the value; the value itself where that would take too much."""
+        try:
+            return value if self.conformer is None else self.conformer.of(value)
+        except TooMuchError:
+            return value
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value, made to conform, is what it must be."""
+        try:
+            if self.is_plain:
+                return self.validator is None or self.validator.is_valid(value)
+            if self.conformer is not None:
+                value = self.conformer.of(value)
+            return (
+                (self.validator is None or self.validator.is_valid(value))
+                and (self.stripper is None or self.stripper.of(value) is value)
+                and next(failures(self.rules, value), None) is None
+            )
+        except ValueError:  # it would take too much to tell
+            return False
+
+    def accepts_all(self, values: Iterable[Any]) -> bool:
+        """Whether each of the values is accepted."""
+        if not self.is_plain:
+            return all(map(self.accepts, values))
+        try:
+            return self.validator is None or self.validator.are_valid(values)
+        except ValueError:
+            return False
+
+    def issues(self, value: Any) -> tuple[Issue, ...]:
+        """What is wrong, at most `MAX_ISSUES`: empty exactly where `accepts` says yes."""
+        try:
+            found = dict.fromkeys(self._issues(value if self.conformer is None else self.conformer.of(value)))
+        except TooMuchError as error:
+            return (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
+        return tuple(found)[:MAX_ISSUES]
+
+    def _issues(self, value: Any) -> Iterator[Issue]:
+        fits = self.validator is None or Judge(validator=self.validator).accepts(value)
+        if not fits and self.validator is not None:
+            yield from explain(self.validator, value)
+        if self.stripper is not None and (stripped := self.stripper.of(value)) is not value:
+            fits = False
+            yield from unexpected(value, stripped)
+        if fits:  # a rule is about what is there as it should be
+            for message in failures(self.rules, value):
+                yield Issue(Reason.INVARIANT_VIOLATION, message)

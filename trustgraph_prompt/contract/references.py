@@ -1,0 +1,134 @@
+"""The references of a schema, and the subschemas that it holds or refers to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import unquote
+
+from trustgraph_prompt.contract.pointer import follow, pointer, steps
+from trustgraph_prompt.errors import ContractError
+
+BY_NAME = frozenset(
+    ("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions")
+)
+"""Keywords that hold subschemas by name."""
+
+ONE_OR_MORE = frozenset(
+    (
+        *("allOf", "anyOf", "oneOf", "not", "if", "then", "else"),
+        *("additionalProperties", "unevaluatedProperties", "propertyNames"),
+        *("prefixItems", "items", "additionalItems", "unevaluatedItems", "contains", "contentSchema"),
+    )
+)
+"""Keywords that hold one subschema, or a list of them."""
+
+_ANCHORS = ("$anchor", "$dynamicAnchor")
+
+Path = tuple[str | int, ...]
+Place = tuple[Path, Any]
+
+
+class References:
+    """Where the references of a schema lead to."""
+
+    def __init__(self, schema: Mapping[str, Any]) -> None:
+        self.root = schema
+        draft = str(schema.get("$schema", ""))
+        self.are_old = any(name in draft for name in ("draft-04", "draft-06", "draft-07"))
+        self._base_key = "id" if "draft-04" in draft else "$id"
+        self._base = self.base_of(schema)
+        self._known_anchors: dict[str, Place] | None = None
+
+    def base_of(self, schema: Mapping[str, Any]) -> str | None:
+        """The address that a subschema gives itself."""
+        base = schema.get(self._base_key)
+        return base.rstrip("#") if isinstance(base, str) else None
+
+    def of(self, schema: Mapping[str, Any]) -> list[Place]:
+        """What a subschema refers to. Raises `ContractError` where that is not within the schema."""
+        places = [self._place(schema[key]) for key in ("$ref", "$dynamicRef") if key in schema]
+        return [*places, ((), self.root)] if "$recursiveRef" in schema else places
+
+    def stands_alone(self, schema: Mapping[str, Any]) -> bool:
+        """Whether a subschema is nothing but its reference: up to draft 7, what is beside it is ignored."""
+        return self.are_old and "$ref" in schema
+
+    def followed(self, schema: Any) -> dict[str, Any] | None:
+        """A subschema, or where its reference leads to; None for true and false."""
+        seen: set[int] = set()
+        while isinstance(schema, dict) and "$ref" in schema and id(schema) not in seen:
+            seen.add(id(schema))
+            schema = self._place(schema["$ref"])[1]
+        return schema if isinstance(schema, dict) else None
+
+    def subschemas(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+        """Each subschema once, with its path: those that are held, then what else is referred to."""
+        seen: set[int] = set()
+        referred: list[Place] = [((), self.root)]
+        while referred:
+            held = [referred.pop()]
+            while held:
+                path, schema = held.pop()
+                if not isinstance(schema, dict) or id(schema) in seen:
+                    continue
+                seen.add(id(schema))
+                yield path, schema
+                held += reversed([((*path, *step), part) for step, part in _parts(schema)])
+                try:
+                    referred += self.of(schema)
+                except ContractError as error:
+                    raise error.at("", pointer((*path, "$ref"))) from None
+
+    def _place(self, reference: str) -> Place:
+        base, _, fragment = reference.partition("#")
+        place: Place = ((), None)
+        if base in ("", self._base):
+            if not fragment:
+                place = ((), self.root)
+            elif fragment.startswith("/"):
+                path = unquote(fragment)
+                place = (tuple(steps(path)), follow(self.root, path))
+            else:
+                place = self._anchors().get(fragment, place)
+        if not isinstance(place[1], dict | bool):
+            raise ContractError(
+                "unknown reference", found=reference, expected="a JSON Pointer or an anchor within the schema"
+            )
+        return place
+
+    def _anchors(self) -> Mapping[str, Place]:
+        if self._known_anchors is None:
+            self._known_anchors = {}
+            for name, place in _anchors_in((), self.root):
+                if name in self._known_anchors:
+                    raise ContractError("an anchor is there twice", found=name)
+                self._known_anchors[name] = place
+        return self._known_anchors
+
+
+def _parts(schema: Mapping[str, Any]) -> Iterator[Place]:
+    for keyword, held in schema.items():
+        if keyword in BY_NAME and isinstance(held, dict):
+            yield from (((keyword, name), part) for name, part in held.items())
+        elif keyword in ONE_OR_MORE and isinstance(held, list):
+            yield from (((keyword, index), part) for index, part in enumerate(held))
+        elif keyword in ONE_OR_MORE:
+            yield (keyword,), held
+
+
+def within(value: object) -> Iterable[Any]:
+    """What a JSON value holds."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _anchors_in(path: Path, value: Any) -> Iterator[tuple[str, Place]]:
+    if isinstance(value, dict):
+        for key in _ANCHORS:
+            if isinstance(value.get(key), str):
+                yield value[key], (path, value)
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for step, inner in pairs:
+        yield from _anchors_in((*path, step), inner)

@@ -1,0 +1,130 @@
+"""Which of several schemas a value is held against: the one of the version that it names (seed 3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from trustgraph_prompt.contract.explain import show
+from trustgraph_prompt.contract.judge import Judge
+from trustgraph_prompt.errors import ContractError, Issue, Reason
+
+PROPERTY = "schema_version"
+"""The property that names the version."""
+
+MAX_VERSIONS = 50
+
+_WRITTEN = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
+
+
+class Version(NamedTuple):
+    """Within a major version, each minor one has at most more optional properties than the one before."""
+
+    major: int
+    minor: int
+
+    @classmethod
+    def parse(cls, written: object) -> Version | None:
+        """From `1.0`; None where that is no version."""
+        match = _WRITTEN.fullmatch(written) if isinstance(written, str) else None
+        return cls(int(match[1]), int(match[2])) if match else None
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+def parse_versions(schemas: Mapping[str, Any]) -> dict[Version, Any]:
+    """The schemas by their versions, the oldest first. Raises `ContractError`."""
+    if not isinstance(schemas, Mapping) or not 1 <= len(schemas) <= MAX_VERSIONS:
+        expected = f"1 to {MAX_VERSIONS} versions, each with its schema"
+        raise ContractError("no usable versions", path="/versions", found=schemas, expected=expected)
+    found: dict[Version, Any] = {}
+    for written, schema in schemas.items():
+        version = Version.parse(written)
+        if version is None:
+            raise ContractError("no version", path="/versions", found=written, expected='such as "1.0"')
+        found[version] = schema
+    return dict(sorted(found.items()))
+
+
+class Versioned(NamedTuple):
+    """How values of one version are judged, and how those of a newer minor one that are refused so.
+
+    `names_property` is whether the schema speaks of the property that names the version.
+    """
+
+    judge: Judge
+    newer: Judge
+    names_property: bool
+
+
+class Versions:
+    """Judges values, each by the schema of the version that it names.
+
+    That is the newest one of the same major version which is not newer than the value, else the oldest; a
+    value that names no version is held against `unversioned`. What a newer minor version adds is dropped
+    where the schema does not let it pass. The property itself need not be in the schemas.
+    """
+
+    is_plain = False
+
+    def __init__(self, versions: Mapping[Version, Versioned], unversioned: Judge) -> None:
+        self._versions = versions
+        self._unversioned = unversioned
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of all properties that the schemas declare anywhere."""
+        judges = [self._unversioned, *(one.judge for one in self._versions.values())]
+        return frozenset().union(*(judge.names for judge in judges))
+
+    def conform(self, value: Any) -> Any:
+        """What is judged in place of the value."""
+        judge, judged = self._chosen(value)
+        if judge is None:
+            return value
+        made = judge.conform(judged)
+        if made is judged:
+            return value
+        if judged is value:
+            return made
+        shown = {**made, PROPERTY: value[PROPERTY]}
+        return {name: shown[name] for name in value if name in shown}
+
+    def accepts(self, value: Any) -> bool:
+        """Whether the value is what its version says."""
+        judge, judged = self._chosen(value)
+        return judge is not None and judge.accepts(judged)
+
+    def accepts_all(self, values: Iterable[Any]) -> bool:
+        """Whether each of the values is accepted."""
+        return all(map(self.accepts, values))
+
+    def issues(self, value: Any) -> tuple[Issue, ...]:
+        """What is wrong: empty exactly where `accepts` says yes."""
+        judge, judged = self._chosen(value)
+        return (self._unsupported(value),) if judge is None else judge.issues(judged)
+
+    def _chosen(self, value: Any) -> tuple[Judge | None, Any]:
+        """The judge of a value, and what it is shown; none where the version is not supported."""
+        if not isinstance(value, dict) or value.get(PROPERTY) is None:
+            return self._unversioned, value
+        named = Version.parse(value[PROPERTY])
+        related = [one for one in self._versions if named is not None and one.major == named.major]
+        if named is None or not related:
+            return None, value
+        version = max((one for one in related if one <= named), default=related[0])
+        judge, newer, names_property = self._versions[version]
+        shown = value
+        if not names_property:
+            shown = {name: item for name, item in value.items() if name != PROPERTY}
+        elif version != named:
+            shown = {**value, PROPERTY: str(version)}
+        return (newer if version < named and not judge.accepts(shown) else judge), shown
+
+    def _unsupported(self, value: Any) -> Issue:
+        known = " or ".join(f"{major}.x" for major in sorted({one.major for one in self._versions}))
+        message = f"expected {known}, found {show(value[PROPERTY])}"
+        return Issue(Reason.UNSUPPORTED_VERSION, message, f"/{PROPERTY}")

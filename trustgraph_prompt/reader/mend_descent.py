@@ -1,0 +1,509 @@
+"""One descent through broken JSON: brackets, members and elements, whatever is missing or too many between them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from trustgraph_prompt.reader.mend_grammar import (
+    CLOSERS,
+    COLON,
+    COMMA,
+    COMMENT,
+    ELLIPSIS,
+    FENCE,
+    QUOTED_KEY,
+    QUOTES,
+    SPACE,
+    Doubts,
+    Edit,
+    Effort,
+    Names,
+    Place,
+    Unmendable,
+    begins_element,
+    begins_member,
+    next_mark,
+)
+from trustgraph_prompt.reader.mend_strings import Strings
+from trustgraph_prompt.reader.mend_words import Words
+
+_MOST_EDITS = 100  # told of one value
+NOTHING = object()  # where a value was not meant, or was cut off
+
+# Members and elements of strict JSON at once, where what follows them leaves no doubt that they are some.
+_BLANK = r"[ \t\r\n]*+"
+_STRING = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"'
+_SCALAR = rf"(?:{_STRING}|-?(?:0|[1-9][0-9]{{0,300}}+)(?:\.[0-9]{{1,300}}+)?+|true|false|null)"
+_ARRAY = rf"\[{_BLANK}(?:{_SCALAR}{_BLANK}(?:,{_BLANK}{_SCALAR}{_BLANK})*+)?+\]"
+_KEY = rf"{_STRING}{_BLANK}:"
+_MEMBER = rf"{_KEY}{_BLANK}(?:{_SCALAR}|{_ARRAY}){_BLANK}"
+_OBJECT = rf"\{{{_BLANK}(?:{_MEMBER}(?:,{_BLANK}{_MEMBER})*+)?+\}}"
+_MEMBERS = re.compile(rf"(?>{_BLANK}{_MEMBER},)+(?={_BLANK}{_KEY})")
+_ELEMENTS = re.compile(
+    rf"(?>{_BLANK}(?:{_SCALAR}|{_ARRAY}|{_OBJECT}){_BLANK},)+(?={_BLANK}(?:{_SCALAR}{_BLANK}[],]|[\[{{]))"
+)
+
+_JSON_SPACE = re.compile(r"[ \t\r\n]*+")
+_SPACE = re.compile(SPACE)
+_COMMAS = re.compile(rf"[{COMMA}](?:{SPACE}[{COMMA}])*+")
+_COLONS = re.compile(rf"{COLON}(?:{SPACE}{COLON})*+")
+_LINE = re.compile(r"[^\n]*+")
+_TO_CLOSER = re.compile(r"[^\n}\]]*+")
+_OMITTED = re.compile(r"(?:\.{3,}|…)[^,\]}\n\"']*+")
+_FENCE_LINE = re.compile(r"`{3,}[ \t]*\w*")
+_WORD = rf"[^\s{QUOTES}{{}}\[\]()<>,，;:：=/#\\]++"
+_BARE_KEY = re.compile(rf"({_WORD}(?:[ \t]++{_WORD}){{0,5}}+)[{QUOTES}]?(?={SPACE}(?:[:：]|=))")
+_BARE_WORD = re.compile(rf"{_WORD}(?={SPACE}([{QUOTES}\[{{,}}]|\Z))")
+_MISPLACED = re.compile(rf"[^\s{QUOTES}{{}}\[\],]++|(?s:.)")
+_KEY_OF_LOST_OBJECT = re.compile(rf"[^\W\d][\w$-]*+{SPACE}[:：]{SPACE}[{QUOTES}\[{{\d-]")
+_PREFIX = re.compile(r"(?:[rbfuRBFU]|[rR][bBfF]|[bBfF][rR])(?=\"[^\s\",\]}][^\"]*+\"|'[^\s',\]}][^']*+')")
+_CALL = re.compile(r"(?:new\s+)?[^\W\d][\w$.]*+\s*+\((?=\s*+(?:[\"'`“‘{\[]|-?[\d.]++[^\S\n]*+\)))")
+_TUPLE = re.compile(r"\((?=\s*+(?:[\"'\[{(]|-?[\d.]++\s*+,|(?:None|True|False)\b|\)))")
+_PLACEHOLDER = re.compile(r"\{[^\W\d][\w.]*+\}(?=\s*+[,}\]])|\{\{ ?[^\W\d][\w.]*+ ?\}\}(?=\s*+[,}\]])")
+_ESCAPED_QUOTES = re.compile(r'\\"[^"]*+(?<=\\)"')
+_JOIN = re.compile(rf"{SPACE}\+{SPACE}(?=[{QUOTES}]|\Z)")
+
+
+class _Open:
+    """A bracket that is not closed yet, and what it holds so far."""
+
+    __slots__ = ("bracket", "called", "closer", "commas", "items", "key", "members", "start")
+
+    def __init__(self, bracket: str, start: int, *, called: bool = False) -> None:
+        self.bracket = bracket
+        self.closer = CLOSERS[bracket]
+        self.start = start
+        self.called = called
+        self.commas = 0
+        self.members: dict[str, Any] = {}
+        self.items: list[Any] = []  # elements; in an object what has no key, or no value
+        self.key: str | None = None
+
+    @property
+    def holds_nothing(self) -> bool:
+        return not self.members and not self.items
+
+    def put(self, value: Any) -> None:
+        if self.key is None:
+            self.items.append(value)
+        else:
+            self.members[self.key] = value
+            self.key = None
+
+    def value(self) -> Any:
+        """What was meant by it: braces may have been a set, or doubled; parentheses may hold one value."""
+        if self.bracket == "[":
+            return self.items
+        if self.bracket == "(":
+            return self.items[0] if len(self.items) == 1 and (self.called or not self.commas) else self.items
+        if self.members or not self.items:
+            return self.members | {key: None for key in self.items if isinstance(key, str)}
+        return self.items[0] if len(self.items) == 1 and isinstance(self.items[0], dict) else self.items
+
+
+class Descent:
+    """Reads one value of `text`; afterwards `value`, `end`, `cut` and `edits` say what came of it.
+
+    `value` is `NOTHING` where no value was meant.
+    """
+
+    def __init__(self, text: str, names: Names, doubts: Doubts, max_depth: int) -> None:
+        self.value: Any = NOTHING
+        self.end = 0
+        self.cut = False
+        self.edits: list[Edit] = []
+        self._text = text
+        self._names = names
+        self._doubts = doubts
+        self._max_depth = max_depth
+        self._effort = Effort()
+        self._strings = Strings(text, names, doubts, self._effort)
+        self._words = Words(text, names, doubts, self._effort)
+        self._stack: list[_Open] = []
+        self._brackets: list[str] = []  # that are missing, the outermost first
+        self._meant = False
+
+    def read(self, start: int) -> None:
+        """Read the value whose bracket is at `start`; raises `Unmendable`."""
+        self._open(self._text[start], start)
+        while self._stack:
+            top = self._stack[-1]
+            if top.bracket == "{":
+                self._read_member(top)
+            else:
+                self._read_element(top)
+
+    # Containers
+
+    def _open(self, bracket: str, start: int, *, called: bool = False) -> None:
+        if len(self._stack) >= self._max_depth:
+            raise Unmendable(f"nested deeper than {self._max_depth} levels", start)
+        self._stack.append(_Open(bracket, start, called=called))
+        self._brackets.append(CLOSERS[bracket])
+        self.end = start + 1
+
+    def _close(self) -> None:
+        closed = self._stack.pop()
+        self._brackets.pop()
+        value = closed.value()
+        if self._stack:
+            self._stack[-1].put(value)
+        else:
+            self.value = value
+
+    def _read_closer(self, mark: str) -> None:
+        """At a closing bracket: of the innermost container, of one around it, a wrong one, or one too many.
+
+        What it must be is told by what follows: that must have a place in what is then open.
+        """
+        top, position = self._stack[-1], self.end
+        self.end += 1
+        follows = self._what_follows(position + 1)
+        if mark == top.closer:
+            if len(self._stack) == 1 and follows == "quoted member" and mark == "}":
+                self._edit(position, "a closing bracket too early")
+            else:
+                self._close()
+            return
+        ways = [1, 0]
+        if mark in self._brackets:
+            ways.insert(0, self._brackets[::-1].index(mark) + 1)
+        fitting = (way for way in ways if self._fits(follows, len(self._stack) - way))
+        way = next(fitting, ways[0])
+        self._edit(
+            position, "a closing bracket too many" if way == 0 else "a missing or wrong closing bracket"
+        )
+        for _ in range(way):
+            self._close()
+
+    def _what_follows(self, position: int) -> str:
+        position, mark = next_mark(self._text, position)
+        comma = mark != "" and mark in COMMA
+        if comma:
+            position, mark = next_mark(self._text, position + 1)
+        if mark and mark in "}])":
+            return mark
+        if comma and QUOTED_KEY.match(self._text, position):
+            return "quoted member"
+        if comma and begins_member(self._text, position, self._names):
+            return "member"
+        return "element" if comma and begins_element(self._text, position) else "end"
+
+    def _fits(self, follows: str, depth: int) -> bool:
+        if depth == 0:
+            return follows == "end"
+        closer = self._brackets[depth - 1]
+        return follows == closer or (("member" in follows) if closer == "}" else follows == "element")
+
+    def _end_before(self, what: str) -> None:
+        """The text of the value is over, its brackets are not."""
+        self._edit(self.end, what)
+        while self._stack:
+            self._close()
+
+    def _end_cut(self) -> None:
+        """The text is over within the value; an element that has come to hold nothing is dropped."""
+        self.cut = True
+        self.end = len(self._text)
+        while self._stack:
+            closed = self._stack[-1]
+            around = self._stack[-2] if len(self._stack) > 1 else None
+            if around and around.key is None and closed.holds_nothing:
+                if self._doubts.settle("empty", closed.start, True, False):
+                    self._stack.pop()
+                    self._brackets.pop()
+                    continue
+            self._close()
+
+    def _end_at_fence(self) -> bool:
+        """Whether a fence is the end of the value: unless the value goes on behind it."""
+        fence = _FENCE_LINE.match(self._text, self.end)
+        assert fence is not None
+        position, mark = next_mark(self._text, fence.end())
+        if mark and (mark in "}]" or begins_member(self._text, position, self._names)):
+            self._edit(self.end, "a code fence within the value")
+            self.end = fence.end()
+            return False
+        self._end_before("a code fence before the closing bracket")
+        return True
+
+    # Between values
+
+    def _edit(self, offset: int, what: str) -> None:
+        if what:
+            self._effort.spend(offset)
+            if len(self.edits) < _MOST_EDITS:
+                self.edits.append(Edit(offset, what))
+
+    def _next(self, *, commas: bool = False) -> str:
+        """Pass over space, comments, what was left out, and `commas`; the next character, "" at the end."""
+        text = self._text
+        passed = 0
+        while True:
+            start = self.end
+            self.end = _end(_JSON_SPACE, text, start)
+            mark = text[self.end : self.end + 1]
+            if mark in '"{[}]':  # or the end
+                break
+            if commas and mark in COMMA:
+                self.end = _end(_COMMAS, text, self.end)
+                passed += 1 if self.end - start == 1 or text[start : self.end].strip() in COMMA else 2
+            elif COMMENT.match(text, self.end):
+                self._pass_comment()
+            elif ELLIPSIS.match(text, self.end):
+                self._edit(self.end, "something left out")
+                self.end = _end(_OMITTED, text, self.end)
+            else:
+                space = _end(_SPACE, text, self.end)
+                if space == self.end:
+                    break
+                self._edit(self.end, "a space that is not JSON's")
+                self.end = space
+        if commas:
+            self._count_commas(passed, mark)
+        return mark
+
+    def _count_commas(self, passed: int, mark: str) -> None:
+        top = self._stack[-1]
+        top.commas += passed
+        expected = 0 if top.holds_nothing or mark in "}])" else 1
+        if passed != expected and mark:
+            self._edit(self.end, "a missing comma" if passed < expected else "a comma too many")
+
+    def _pass_comment(self) -> None:
+        """A comment ends with its line, or with the container that began in its line."""
+        text, start = self._text, self.end
+        self._edit(start, "a comment")
+        if text.startswith("/*", start):
+            end = text.find("*/", start + 2)
+            self.end = end + 2 if end >= 0 else len(text)
+            return
+        self.end = _end(_LINE, text, start)
+        if self.end == len(text) or text.find("\n", self._stack[-1].start, start) < 0:
+            closer = _end(_TO_CLOSER, text, start)
+            self.end = min(closer, self.end)
+
+    # Members
+
+    def _read_member(self, top: _Open) -> None:
+        text = self._text
+        mark = self._next(commas=True)
+        if mark == '"' and (run := _MEMBERS.match(text, self.end)):
+            top.members |= json.loads("{" + run[0][:-1] + "}")
+            self._meant = True
+            self.end = run.end() - 1
+        elif mark == "":
+            self._end_cut()
+        elif mark in "}])":
+            self._read_closer(mark)
+        elif FENCE.match(text, self.end):
+            self._end_at_fence()
+        elif mark == "{" and top.members:
+            self._end_object()
+        elif mark in "{[":
+            self._open_without_key(top, mark)
+        else:
+            self._read_key(top, mark)
+
+    def _end_object(self) -> None:
+        """Another object begins where a key should: all that is open ends, up to an array or altogether."""
+        self._edit(self.end, "a missing closing bracket")
+        while self._stack and self._stack[-1].bracket == "{":
+            self._close()
+
+    def _open_without_key(self, top: _Open, mark: str) -> None:
+        """Braces doubled or of a set; or an array goes on that was closed too early."""
+        start = self.end
+        last = next(reversed(top.members), None)
+        if mark == "[" and last is not None and isinstance(top.members[last], list):
+            self._edit(start, "an array closed too early")
+            top.key = last
+            self._open("[", start)
+            self._stack[-1].items = top.members[last]
+            return
+        self._edit(start, "a value without a key")
+        self._open(mark, start)
+
+    def _read_key(self, top: _Open, mark: str) -> None:
+        text, start = self._text, self.end
+        if prefix := _PREFIX.match(text, start):
+            self.end = prefix.end()
+        if text[self.end] in QUOTES or _ESCAPED_QUOTES.match(text, self.end):
+            quoted = self._strings.read(self.end, Place.KEY, self._brackets)
+            if quoted.cut:
+                self._end_cut()
+                return
+            key, self.end, flaw = quoted.value, quoted.end, quoted.flaw
+            self._meant = True
+        elif (bare := _BARE_KEY.match(text, start)) and (
+            " " not in bare[1] or not self._has_quoted_keys(top)
+        ):
+            key, self.end, flaw = bare[1], bare.end(), "a key without quotes"
+        elif (word := _BARE_WORD.match(text, start)) and (not word[1] or self._may_be_key(word)):
+            key, self.end, flaw = word[0], word.end(), "a key without quotes"
+            if word[1] in (",", "}"):
+                self._edit(start, "a word without a value")
+                if not top.members:
+                    top.items.append(self._words.meaning(key, start)[0])  # of a set
+                return
+        else:
+            self._pass_misplaced(top)
+            return
+        self._edit(start, flaw)
+        self._read_value_of(top, key)
+
+    def _may_be_key(self, word: re.Match[str]) -> bool:
+        """Whether a word may be a key that lacks its colon, or one of a set; not what stands before a key."""
+        if not self._meant and word[1] in ",}":
+            return False  # `{name}`, `{1, 2}`
+        return QUOTED_KEY.match(self._text, word.start(1)) is None
+
+    def _has_quoted_keys(self, top: _Open) -> bool:
+        start = _end(_SPACE, self._text, top.start + 1)
+        return not top.holds_nothing and self._text[start : start + 1] in QUOTES
+
+    def _pass_misplaced(self, top: _Open) -> None:
+        """Pass over what has no place here; where nothing but this has come so far, no value was meant."""
+        if not self._meant:
+            self._stack.clear()
+            return
+        self._edit(self.end, "something that has no place there")
+        self.end = _end(_MISPLACED, self._text, self.end)
+
+    def _read_value_of(self, top: _Open, key: str) -> None:
+        """At what follows a key: a colon and a value, or what came instead of them."""
+        text = self._text
+        mark = self._next()
+        colon = _COLONS.match(text, self.end)
+        if colon:
+            self._meant = True
+            if len(colon[0]) > 1 or mark != ":":
+                self._edit(self.end, "another mark than a colon")
+            self.end = colon.end()
+            before = self.end
+            mark = self._next()
+        if mark == "":
+            self._end_cut()
+            return
+        if mark in "}])" or mark in COMMA or (colon and self._goes_on_without_value(before)):
+            self._edit(self.end, "a member without its value")
+            if not colon:
+                top.items.append(key)
+            elif self._doubts.settle("value", self.end, True, False):
+                top.members[key] = None
+            else:
+                top.commas += 1  # nothing stands before the next one
+            return
+        if not colon:
+            self._edit(self.end, "a missing colon")
+        top.key = key
+        self._read_value(Place.MEMBER, mark)
+
+    def _goes_on_without_value(self, colon: int) -> bool:
+        """Whether the next member, or the end of the text, begins on a line behind the colon."""
+        text = self._text
+        if "\n" not in text[colon : self.end]:
+            return False
+        return QUOTED_KEY.match(text, self.end) is not None or FENCE.match(text, self.end) is not None
+
+    # Elements
+
+    def _read_element(self, top: _Open) -> None:
+        text = self._text
+        mark = self._next(commas=True)
+        if top.bracket == "[" and mark and (run := _ELEMENTS.match(text, self.end)):
+            top.items += json.loads(f"[{run[0][:-1]}]")
+            self._meant = True
+            self.end = run.end() - 1
+        elif mark == "":
+            self._end_cut()
+        elif mark in "}])":
+            self._read_closer(mark)
+        elif FENCE.match(text, self.end):
+            self._end_at_fence()
+        elif mark in ":：=":
+            self._pass_misplaced(top)
+        elif key := QUOTED_KEY.match(text, self.end) or _KEY_OF_LOST_OBJECT.match(text, self.end):
+            self._read_member_of_array(top, key[0])
+        else:
+            self._read_value(Place.ELEMENT, mark)
+
+    def _read_member_of_array(self, top: _Open, key: str) -> None:
+        """At a key in an array: an object that lost its opening bracket, or the array its closing one."""
+        start = self.end
+        before = top.items[-1] if top.items else None
+        known = isinstance(before, dict) and any(key.find(name, 0, len(name) + 1) >= 0 for name in before)
+        if len(self._stack) > 1 and self._stack[-2].bracket == "{" and top.items and not known:
+            self._edit(start, "a missing closing bracket")
+            self._close()
+            return
+        self._edit(start, "an object without its opening bracket")
+        self._open("{", start)
+        self.end = start
+
+    # Values
+
+    def _read_value(self, place: Place, mark: str) -> None:
+        text, start = self._text, self.end
+        self._meant = self._meant or mark not in "{["
+        if placeholder := _PLACEHOLDER.match(text, start):
+            self.end = placeholder.end()
+            self._edit(start, "text without quotes")
+            self._stack[-1].put(placeholder[0])
+        elif mark in "{[":
+            self._open(mark, start)
+        elif call := _CALL.match(text, start) or _TUPLE.match(text, start):
+            self._edit(start, "a call or a tuple")
+            self._open("(", call.end() - 1, called=call.end() - start > 1)
+        elif mark in QUOTES or _PREFIX.match(text, start) or _ESCAPED_QUOTES.match(text, start):
+            self._read_string(place)
+        else:
+            self._read_word(place)
+
+    def _read_string(self, place: Place) -> None:
+        """A string, or several that are joined by `+`."""
+        text, start = self._text, self.end
+        value = ""
+        while True:
+            if prefix := _PREFIX.match(text, self.end):
+                self._edit(self.end, "a prefix before a string")
+                self.end = prefix.end()
+            quoted = self._strings.read(self.end, place, self._brackets)
+            self._edit(self.end, quoted.flaw)
+            value += quoted.value
+            self.end = quoted.end
+            join = None if quoted.cut else _JOIN.match(text, self.end)
+            if join is None:
+                break
+            self._edit(self.end, "strings that are joined")
+            self.end = join.end()
+            if self.end == len(text):
+                break
+        top = self._stack[-1]
+        if quoted.cut and not self._doubts.settle("cut string", start, True, False):
+            top.key = None
+        else:
+            top.put(value)
+
+    def _read_word(self, place: Place) -> None:
+        """A value without quotes. One that may be half of another was cut, and is dropped.
+
+        Unless other marks are missing, too: then it is the closing bracket that was forgotten.
+        """
+        start, top = self.end, self._stack[-1]
+        careless = bool(self.edits)
+        bare = self._words.read(start, place, self._brackets)
+        self.end = bare.end
+        self._edit(start, bare.flaw)
+        if bare.half and not self._doubts.settle("cut word", start, careless, not careless):
+            top.key = None
+        else:
+            top.put(bare.value)
+
+
+def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    match = pattern.match(text, position)
+    assert match is not None
+    return match.end()

@@ -1,0 +1,190 @@
+"""What JSON looks like when it is broken: its marks in all their spellings, and what shows that a member begins.
+
+Every pattern takes linear time, and stops at the next quote, bracket or comma of the kind that it is about.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Place(Enum):
+    """What is being read; it decides what may follow."""
+
+    KEY = auto()
+    MEMBER = auto()  # the value of one
+    ELEMENT = auto()
+
+
+class Doubt(NamedTuple):
+    """A place of the text that can be read in several ways; the first is the likeliest."""
+
+    what: str
+    offset: int
+    ways: int
+
+
+class Doubts:
+    """Answers each doubt: the way that `taken` says for its place or for all of its kind, else the likeliest."""
+
+    MOST = 64  # remembered
+
+    def __init__(self, taken: dict[tuple[str, int | None], int]) -> None:
+        self.met: list[Doubt] = []
+        self._taken = taken
+
+    def settle(self, what: str, offset: int, *ways: T) -> T:
+        if len(self.met) < self.MOST:
+            self.met.append(Doubt(what, offset, len(ways)))
+        if not self._taken:
+            return ways[0]
+        way = self._taken.get((what, offset), self._taken.get((what, None), 0))
+        return ways[min(way, len(ways) - 1)]
+
+
+class Unmendable(ValueError):
+    """The value is broken in too many places, or nested too deep; `offset` is where it was given up."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
+
+class Effort:
+    """Bounds the doubtful places of one value: each takes a look at what is around it."""
+
+    MOST = 50_000
+
+    def __init__(self) -> None:
+        self._spent = 0
+
+    def spend(self, offset: int) -> None:
+        self._spent += 1
+        if self._spent > self.MOST:
+            raise Unmendable(f"broken in more than {self.MOST} places", offset)
+
+
+class Edit(NamedTuple):
+    """What was done to read a place of the text as JSON."""
+
+    offset: int
+    what: str
+
+
+SPACE = r"[\s\ufeff\u200b-\u200d\u2060\u180e]*+"
+COMMA = ",，;"
+COLON = r"(?:[:：]=?|=>?)"
+CLOSERS = {"{": "}", "[": "]", "(": ")"}
+
+# What closes a string that an opening quote began.
+_DOUBLE, _SINGLE = '"“”„‟＂', "'‘’‚‛"
+CLOSING_QUOTES = (
+    {'"': '"', "'": "'", "`": "`", "´": "'´’"}
+    | dict.fromkeys("“”„‟＂", _DOUBLE)
+    | dict.fromkeys("‘’‚‛", _SINGLE)
+)
+QUOTES = "".join(CLOSING_QUOTES)
+
+_PAIRS = (('"', '"'), ("'", "'"), ("`", "`"), ("“”„‟＂", _DOUBLE), ("‘’‚‛", _SINGLE))
+_QUOTED = "|".join(
+    rf"[{opening}][^{closing}\\\n]*+(?:\\.[^{closing}\\\n]*+){{0,20}}+[{closing}]" for opening, closing in _PAIRS
+)
+_HALF_QUOTED = "|".join(
+    rf"[{opening}][^{closing}\\]*+(?:\\(?s:.)[^{closing}\\]*+){{0,20}}+[{closing}\\]?" for opening, closing in _PAIRS
+)
+_AFTER_KEY = rf"{SPACE}(?:[:：](?!//)|=>)"
+# It may have a prefix, or have a quote doubled.
+QUOTED_KEY = re.compile(
+    rf"(?:[rbufRBUF]{{1,2}}(?=[\"'])|\"(?=\"\w))?+(?:{_QUOTED})\"?+{SPACE}(?:[:：]|=(?!=))"
+)
+# A key without its first quote or without any; one that begins with a digit might as well be a time.
+_BARE_KEY = re.compile(
+    rf"([^\W\d][\w$@.-]*+|\d++(?=[\"'”’]?{SPACE}:[\s\"'\[{{])|[$@][\w$.-]++)[{QUOTES}]?{_AFTER_KEY}"
+)
+_OPEN_KEY = re.compile(
+    rf"[{QUOTES}][\w$@.-]++(?:[ \t]++[\w$@.-]++)*+[{QUOTES}]?{_AFTER_KEY}"
+)  # lacks its last quote
+_KEY_OF_WORDS = re.compile(r"([^\W\d][\w-]*+(?: [\w-]++){1,2}+):[ \n]")
+_KEY_WITHOUT_COLON = re.compile(rf"(?:{_QUOTED}){SPACE}(?=[{QUOTES}\[{{\d])")
+_KEY_BEHIND_WORD = re.compile(rf"\w++[ \t]++(?:{_QUOTED}){_AFTER_KEY}")
+VALUELESS_KEY = re.compile(rf"(?:{_QUOTED}){SPACE}(?=[,}}])")
+_HALF_KEY = re.compile(rf"(?:{_HALF_QUOTED}|[\w$@.-]++){SPACE}\Z")
+
+COMMENT = re.compile(r"//|/\*|#(?=[\s!#])")
+ELLIPSIS = re.compile(r"\.{3,}|…")
+FENCE = re.compile(r"`{3,}(?=[^`]*\Z|[ \t]*\w*[ \t]*\r?(?:\n|\Z))")
+_NEXT = re.compile(rf"({SPACE})((?s:.)?)")
+
+Names = frozenset[str]
+
+
+def next_mark(text: str, position: int) -> tuple[int, str]:
+    """Where the next character stands that is no space, and which it is; "" at the end of the text."""
+    match = _NEXT.match(text, position)
+    assert match is not None
+    return match.start(2), match[2]
+
+
+def begins_member(text: str, position: int, names: Names) -> bool:
+    """Whether a key with its colon stands at `position`; one without quotes must be among `names`, if known."""
+    if QUOTED_KEY.match(text, position):
+        return True
+    return _is_key(_BARE_KEY.match(text, position), names)
+
+
+def _is_key(bare: re.Match[str] | None, names: Names) -> bool:
+    return bare is not None and (not names or bare[1] in names)
+
+
+def may_begin_member(text: str, position: int, names: Names) -> bool:
+    """Whether what stands behind a comma could be a member, be it a broken one or a half."""
+    return (
+        begins_member(text, position, names)
+        or _is_key(_KEY_OF_WORDS.match(text, position), names)
+        or _HALF_KEY.match(text, position) is not None
+        or _OPEN_KEY.match(text, position) is not None
+        or _KEY_WITHOUT_COLON.match(text, position) is not None
+        or _KEY_BEHIND_WORD.match(text, position) is not None
+    )
+
+
+def is_stop(text: str, position: int) -> bool:
+    """Whether a comment, an ellipsis, a fence or the end of the text stands at `position`."""
+    return (
+        position >= len(text)
+        or COMMENT.match(text, position) is not None
+        or ELLIPSIS.match(text, position) is not None
+        or FENCE.match(text, position) is not None
+    )
+
+
+_CLOSING = re.compile(rf"[}}\])]({SPACE})")
+_ELEMENT = re.compile(rf"[{QUOTES}\[{{(\d.-]|(?:true|false|null|None|True|False|undefined|NaN)\b")
+
+
+def begins_element(text: str, position: int) -> bool:
+    """Whether a value stands at `position` that is more than words."""
+    return _ELEMENT.match(text, position) is not None
+
+
+def closes(text: str, position: int, brackets: Sequence[str], names: Names) -> bool:
+    """Whether the closing brackets at `position` are those of the JSON: what follows them goes on with it.
+
+    `brackets` are the closing ones that are missing there, the outermost first.
+    """
+    depth = 0
+    while match := _CLOSING.match(text, position):
+        depth, position = depth + 1, match.end()
+        if depth >= len(brackets) or "\n" in match[1]:
+            return True
+    if text[position : position + 1] in CLOSERS or is_stop(text, position):
+        return True
+    if text[position] not in COMMA:
+        return begins_member(text, position, names)
+    position, mark = next_mark(text, position + 1)
+    return mark in "}]" or may_begin_member(text, position, names) or begins_element(text, position)
