@@ -133,7 +133,7 @@ class Objects:
 
     def _judge_all(self, run: Values) -> list[Any]:
         """The accepted ones among the values of a run."""
-        if self._contract.accepts_all(run.values):
+        if len(run.values) > 1 and self._contract.accepts_all(run.values):
             self.accepted += run.values
             return run.values
         accepted: list[Any] = []

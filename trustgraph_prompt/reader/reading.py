@@ -12,7 +12,6 @@ from trustgraph_prompt.reader.single import read_value
 from trustgraph_prompt.reader.truncation import cut_short
 
 _BOM = "\ufeff"
-_ENDS_OBJECT = "}"
 
 
 def read(text: str, contract: Contract | Format, *, finish_reason: str | None = None) -> Outcome:
@@ -39,8 +38,8 @@ class StreamReader:
 
     def __init__(self, contract: Contract | Format) -> None:
         self._contract = _contract(contract)
-        self._chunks: list[str] = []
-        self._read = 0  # how many of them
+        self._unread: list[str] = []
+        self._read: list[str] = []
         self._objects = Objects(self._contract) if self._contract.format == "jsonl" else None
 
     def feed(self, chunk: str) -> list[object]:
@@ -48,18 +47,24 @@ class StreamReader:
 
         Only a jsonl answer has any; a json value or a text stands when all of it is there.
         """
-        self._chunks.append(chunk)
-        if _ENDS_OBJECT not in chunk or self._objects is None:
+        if "}" not in chunk or self._objects is None:  # no object ends here
+            self._unread.append(chunk)
             return []
-        return self._objects.feed(self._unread())
+        end = chunk.rindex("}") + 1
+        self._unread.append(chunk[:end])
+        text = "".join(self._unread)
+        self._read.append(text)
+        self._unread = [chunk[end:]]
+        return self._objects.feed(text)
 
     def close(self, finish_reason: str | None = None) -> Outcome:
         """What the whole answer says: the same as `read` of all chunks together. Call it once."""
-        text = "".join(self._chunks)
-        outcome = self._outcome(text, finish_reason)
+        rest = "".join(self._unread)
+        text = "".join((*self._read, rest))
+        outcome = self._outcome(text, rest, finish_reason)
         return replace(outcome, calls=(CallReport("first", text, finish_reason),))
 
-    def _outcome(self, text: str, finish_reason: str | None) -> Outcome:
+    def _outcome(self, text: str, rest: str, finish_reason: str | None) -> Outcome:
         contract, truncated = self._contract, cut_short(finish_reason)
         if contract.format == "text":
             return Outcome(text, Reason.SUCCESS, contract, truncated=truncated)
@@ -69,13 +74,8 @@ class StreamReader:
             return Outcome(value, Reason.EMPTY, contract, issues=(issue,), truncated=truncated)
         if self._objects is None:
             return read_value(text.removeprefix(_BOM), contract, finish_reason)
-        self._objects.feed(self._unread())
+        self._objects.feed(rest)
         return self._objects.close(finish_reason)
-
-    def _unread(self) -> str:
-        text = "".join(self._chunks[self._read :])
-        self._read = len(self._chunks)
-        return text
 
 
 def _contract(contract: Contract | Format) -> Contract:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
+from functools import cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -61,10 +62,10 @@ class Values:
     Their values, the texts that say them, where each text begins; and whether they stand in a code fence.
     """
 
+    values: list[Any]
+    raws: list[str]
+    starts: list[int]
     fenced: bool
-    values: list[Any] = field(default_factory=list)
-    raws: list[str] = field(default_factory=list)
-    starts: list[int] = field(default_factory=list)
 
 
 class Mark(NamedTuple):
@@ -109,7 +110,7 @@ class Scanner:
         self.ends_draft = False
         self._limits = limits
         self._roots = _VALUES if arrays else _OBJECTS
-        self._names_wrapper = names_wrapper
+        self._names_wrapper = cache(names_wrapper)
         self._between: list[str] = []
         self._behind = 0  # how many parts of it stand before the last end of thinking
         self._in_aside = False
@@ -190,11 +191,12 @@ class Scanner:
             return
         run = self._run
         if run is None:
-            run = self._run = Values(self.fenced)
-            self._found.append(run)
-        run.values.append(value)
-        run.raws.append(raw)
-        run.starts.append(start)
+            self._run = Values([value], [raw], [start], self.fenced)
+            self._found.append(self._run)
+        else:
+            run.values.append(value)
+            run.raws.append(raw)
+            run.starts.append(start)
 
     def _give_broken(self, raw: str, start: int, error: NotJson | None = None) -> None:
         self._objects += 1
@@ -207,8 +209,13 @@ class Scanner:
     def _search(self, position: int) -> int | None:
         """Between values: look for the next one, past fences and thinking."""
         window, between, passed = self._window, self._between, position
-        while match := self._roots.search(window, position):
-            start, position = match.span()
+        while position < len(window):
+            if window[position] == "{":
+                start, position = position, position + 1
+            elif match := self._roots.search(window, position):
+                start, position = match.span()
+            else:
+                break
             mark = window[start]
             if mark in "{[":
                 closing = window.find(_CLOSES[mark], position) + 1
@@ -244,9 +251,7 @@ class Scanner:
             else:
                 self._leave(passed, start)  # the fence may go on
                 return None
-        tail = max(position, len(window) - grammar.LONGEST_TAG)
-        begun = None if self._final else _LANDMARK_BEGUN.search(window, tail)
-        self._leave(passed, begun.start() if begun else len(window))
+        self._leave(passed, len(window) if self._final else _landmark_begins(window, position))
         return None
 
     def _leave(self, passed: int, position: int) -> None:
@@ -446,3 +451,10 @@ class Scanner:
         self._give_broken(text[:length].strip(), at)
         self._mode = self._search
         return self._go_back(text, length, position)
+
+
+def _landmark_begins(window: str, position: int) -> int:
+    """Where behind `position` a landmark may have begun, of which the rest comes later."""
+    tail = max(position, len(window) - grammar.LONGEST_TAG)
+    begun = _LANDMARK_BEGUN.search(window, tail) if tail < len(window) else None
+    return begun.start() if begun else len(window)
