@@ -1,7 +1,7 @@
 """Where a quoted string ends when quotes are missing, or stand in it unescaped; and what it says.
 
-Each quote that could close the string is looked at once, with what follows it. Where it is not the end it belongs
-to the text, unless it shows that a member began: then the string lacks its own closing quote.
+Each quote that could close the string is looked at once, with what follows it. Where it is not the end it
+belongs to the text, unless it shows that a member began: then the string lacks its own closing quote.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from trustgraph_prompt.reader.mend_grammar import (
 )
 
 # Strings of strict JSON, and what follows them where there can be no doubt.
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"')
+_PLAIN = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"')
 _BLANK, _SIMPLE = r"[ \t\r\n]*+", r'"[^"\\\n]*+"'
 _PLAINLY_FOLLOWS = {
     Place.KEY: re.compile(rf"{_BLANK}:"),
@@ -94,9 +94,9 @@ class Strings:
     def read(self, start: int, place: Place, brackets: Sequence[str]) -> Quoted:
         """The string whose opening quote is at `start`; `brackets` are those that are missing around it."""
         text = self._text
-        if text[start] == '"' and (plain := _PLAIN.match(text, start + 1)):
-            if _PLAINLY_FOLLOWS[place].match(text, plain.end()):
-                return self._quoted(start + 1, plain.end() - 1, plain.end())
+        plain = _PLAIN.match(text, start)
+        if plain and _PLAINLY_FOLLOWS[place].match(text, plain.end()):
+            return self._quoted(start + 1, plain.end() - 1, plain.end())
         return self._block(start) or self._string(start, place, brackets)
 
     def _block(self, start: int) -> Quoted | None:
@@ -196,7 +196,7 @@ class Strings:
         return not quotation and self._value_follows(after, position, mark, place)
 
     def _member_follows(self, after: int, position: int) -> bool:
-        """Whether a member begins without a comma; without quotes it needs a line of its own, or a known name.
+        """Whether a member begins without a comma; without quotes it needs its own line, or a known name.
 
         Or another object begins on the next line.
         """
@@ -225,7 +225,7 @@ class Strings:
         return position > after and _SCALAR_FOLLOWS.match(text, position) is not None
 
     def _goes_on(self, comma: int, place: Place, quotation: bool) -> bool:
-        """Whether a comma behind a quote is one of the JSON, by what follows: a member, an element, the end."""
+        """Whether a comma behind a quote is one of the JSON, by what follows: a member, an element."""
         text = self._text
         position, mark = next_mark(text, comma + 1)
         while mark and mark in COMMA:
@@ -244,7 +244,7 @@ class Strings:
     def _ended_before(
         self, gap: int, quote: int, place: Place, brackets: Sequence[str], quotation: bool
     ) -> int | None:
-        """Where the string ended if the quote at `quote` begins another; between `gap` and it there is none."""
+        """Where the string ended if the quote at `quote` begins another; from `gap` to it there is none."""
         text = self._text
         before = text[gap:quote]
         if place is Place.KEY:
@@ -284,7 +284,7 @@ class Strings:
         return start
 
     def _without_quote(self, begin: int, end: int) -> Quoted:
-        """A string that ended before `end` without a quote, or with one that was escaped or of another kind."""
+        """A string that ended before `end` without a quote, or with one escaped or of another kind."""
         text = self._text
         end = begin + len(text[begin:end].rstrip(f" \t\r\n{COMMA}"))
         if text.endswith('\\"', begin, end):
@@ -318,7 +318,7 @@ class Strings:
         return Quoted(value, len(text), cut=True)
 
     def _before_last_brackets(self, begin: int, brackets: Sequence[str]) -> int | None:
-        """Where the brackets begin that end both the text and what is open, if the string opened none of them."""
+        """Where the brackets begin that end the text and what is open, if the string opened none."""
         text = self._text
         end = len(text.rstrip(" \t\r\n;`"))
         found = 0
@@ -327,7 +327,11 @@ class Strings:
                 break
             found, end = found + 1, begin + len(text[begin : end - 1].rstrip())
         content = text[begin:end]
-        if found < max(1, len(brackets) - 1) or content.count("{") > content.count("}") or content.count("[") > content.count("]"):
+        if (
+            found < max(1, len(brackets) - 1)
+            or content.count("{") > content.count("}")
+            or content.count("[") > content.count("]")
+        ):
             return None
         return end
 
