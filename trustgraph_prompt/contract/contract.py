@@ -85,7 +85,7 @@ class Contract:
             found = next(one for one in (schema, versions, written) if one)
             raise ContractError("a text answer has no schema", found=found, expected="no schema")
         plain = None if schema is None else plain_schema(schema)
-        by_version = {} if versions is None else _by_version(versions)
+        by_version = {} if versions is None else parse_versions(versions)
         settings = _Settings(extra, bool(coerce), compiled, limits.depth)
         judge: Judge | Versions
         if by_version:
@@ -212,16 +212,6 @@ class _Settings(NamedTuple):
             raise error.at("", pointer(("versions", str(version)))) from None
         newer = self._replace(extra="ignore").judge(schema) if self.extra is None else judge
         return Versioned(judge, newer, f'"{PROPERTY}"' in json.dumps(schema))
-
-
-def _by_version(versions: Mapping[str, JsonSchema]) -> dict[Version, Schema]:
-    found: dict[Version, Schema] = {}
-    for version, schema in parse_versions(versions).items():
-        try:
-            found[version] = plain_schema(schema)
-        except ContractError as error:
-            raise error.at("", pointer(("versions", str(version)))) from None
-    return found
 
 
 def _discriminator(schema: Schema | None) -> str | None:

@@ -81,13 +81,16 @@ class Validator:
         return self._compiled.is_valid(value)
 
     @cached_property
+    def _registry(self) -> jsonschema_rs.Registry:
+        return jsonschema_rs.Registry([(_ADDRESS, self._schema)])
+
+    @cached_property
     def _list(self) -> jsonschema_rs.Validator:
         return self._compile_beside({"items": {"$ref": _ADDRESS}})
 
     def _compile_beside(self, schema: dict[str, Any]) -> jsonschema_rs.Validator:
         draft = self.references.root.get("$schema")
-        registry = jsonschema_rs.Registry([(_ADDRESS, self._schema)])
-        return self._compile(schema if draft is None else {"$schema": draft, **schema}, registry)
+        return self._compile(schema if draft is None else {"$schema": draft, **schema}, self._registry)
 
     def _compile(
         self, schema: dict[str, Any] | bool, registry: jsonschema_rs.Registry | None = None
