@@ -50,7 +50,7 @@ _LINE = re.compile(r"[^\n]*+")
 _TO_CLOSER = re.compile(r"[^\n}\]]*+")
 _OMITTED = re.compile(r"(?:\.{3,}|…)[^,\]}\n\"']*+")
 _FENCE_LINE = re.compile(r"`{3,}[ \t]*\w*")
-_WORD = rf"[^\s{QUOTES}{{}}\[\]()<>,，;:：=/#\\]++"
+_WORD = rf"(?:[^\s{QUOTES}{{}}\[\]()<>,，;:：=/#\\]|/(?![/*]))++"
 _BARE_KEY = re.compile(rf"({_WORD}(?:[ \t]++{_WORD}){{0,5}}+)[{QUOTES}]?(?={SPACE}(?:[:：]|=))")
 _BARE_WORD = re.compile(rf"{_WORD}(?={SPACE}([{QUOTES}\[{{,}}]|\Z))")
 _MISPLACED = re.compile(rf"[^\s{QUOTES}{{}}\[\],]++|(?s:.)")
