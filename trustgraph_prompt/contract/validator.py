@@ -14,7 +14,7 @@ from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import References
 
 _EXPLAINED = 50_000  # subschemas; each may find an error, which takes a kilobyte or two
-_ADDRESS = "contract:"  # under which other schemas refer to this one
+_ADDRESS = "contract:///this"  # under which other schemas refer to this one
 
 _NEWER_FORMATS = (
     *("duration", "uuid", "idn-hostname", "iri", "iri-reference", "uri-reference", "uri-template"),
