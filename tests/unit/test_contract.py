@@ -276,6 +276,7 @@ def test_an_unknown_format_is_refused() -> None:
         Contract.from_schema(None, format="xml")  # type: ignore[arg-type]
 
 
-def test_a_text_has_no_schema() -> None:
+@pytest.mark.parametrize("schema", [{"type": "string"}, {}, True, False])
+def test_a_text_has_no_schema(schema: Any) -> None:
     with pytest.raises(ContractError, match="no schema"):
-        Contract.from_schema({"type": "string"}, format="text")
+        Contract.from_schema(schema, format="text")
