@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract import Contract, Limits
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 
 DEFINITION = {
@@ -216,13 +216,34 @@ def test_the_fingerprint_covers_what_decides_a_verdict_and_nothing_else() -> Non
     same = Contract.from_schema(dict(reversed(DEFINITION.items())), format="jsonl", name="other")
     assert contract.fingerprint == same.fingerprint
     assert contract == same
-    different = [
-        Contract.from_schema(DEFINITION),
-        Contract.from_schema(DEFINITION, many=True),
-        Contract.from_schema(RELATIONSHIP, format="jsonl"),
-        Contract.from_schema(None, format="jsonl"),
+    different: list[dict[str, Any]] = [
+        {"schema": DEFINITION, "format": "json"},
+        {"schema": DEFINITION, "format": "json", "many": True},
+        {"schema": RELATIONSHIP},
+        {"schema": None},
+        {"schema": DEFINITION, "repair": True},
+        {"schema": DEFINITION, "extra": "forbid"},
+        {"schema": DEFINITION, "extra": "ignore"},
+        {"schema": DEFINITION, "coerce": True},
+        {"schema": DEFINITION, "invariants": ["entity"]},
+        {"schema": DEFINITION, "invariants": [("entity", "message")]},
+        {"schema": DEFINITION, "versions": {"1.0": DEFINITION}},
+        {"schema": DEFINITION, "versions": {"2.0": DEFINITION}},
+        {"schema": DEFINITION, "limits": Limits(depth=300)},
+        {"schema": {"const": 2**70}},
     ]
-    assert len({c.fingerprint for c in (contract, *different)}) == 5
+    made = [Contract.from_schema(**{"format": "jsonl", **settings}) for settings in different]
+    assert len({c.fingerprint for c in (contract, *made)}) == len(different) + 1
+
+
+def test_contracts_of_one_schema_share_nothing_that_can_be_changed() -> None:
+    one, other = Contract.from_schema(DEFINITION), Contract.from_schema(DEFINITION)
+    assert isinstance(one.schema, dict)
+    one.schema["required"].append("more")
+    assert other.schema == DEFINITION
+    assert Contract.from_schema(DEFINITION).accepts(
+        {"type": "definition", "entity": "a", "definition": "abc"}
+    )
 
 
 def test_changing_the_authors_schema_later_changes_nothing() -> None:
@@ -255,6 +276,7 @@ def test_an_unknown_format_is_refused() -> None:
         Contract.from_schema(None, format="xml")  # type: ignore[arg-type]
 
 
-def test_a_text_has_no_schema() -> None:
+@pytest.mark.parametrize("schema", [{"type": "string"}, {}, True, False])
+def test_a_text_has_no_schema(schema: Any) -> None:
     with pytest.raises(ContractError, match="no schema"):
-        Contract.from_schema({"type": "string"}, format="text")
+        Contract.from_schema(schema, format="text")

@@ -121,6 +121,36 @@ def test_names_of_properties_and_words_of_other_vocabularies_are_no_misspellings
     Contract.from_schema(schema)
 
 
+@pytest.mark.parametrize("draft", DRAFTS)
+@pytest.mark.parametrize(
+    "address",
+    [
+        "schema.json",
+        "/schema.json",
+        "../a",
+        "x#",
+        "#",
+        "",
+        "?q",
+        "http://x/s",
+        "http://x/s#",
+        "//x/s",
+        "urn:x:y",
+    ],
+)
+def test_the_address_of_a_schema_changes_no_verdict(address: str, draft: str) -> None:
+    schema = {
+        "$schema": DRAFTS[draft],
+        "id" if draft == "4" else "$id": address,
+        "items": {"anyOf": [{"$ref": "#/definitions/a"}, {"type": "integer", "minimum": 3}]},
+        "definitions": {"a": {"type": "string", "pattern": "^a"}},
+    }
+    contract = Contract.from_schema(schema)
+    for value, accepted in ((["a", 5], True), (["b"], False)):
+        assert contract.accepts(value) == contract.accepts_all([value]) == accepted
+    assert Contract.from_schema(schema, coerce=True).conform(["a", "5"]) == ["a", 5]
+
+
 UNION = {
     "oneOf": [
         {"properties": {"type": {"const": "a"}, "n": {"type": "integer"}}, "required": ["type", "n"]},

@@ -282,6 +282,7 @@ def test_each_version_is_converted_by_its_own_schema() -> None:
         "items_shown": 5,
     }
     assert contract.names() == {"answer", "items_shown", "response"}
+    assert contract.declares("answer")
 
 
 def test_what_is_asked_for_is_the_newest_version() -> None:

@@ -12,8 +12,8 @@ from trustgraph_prompt.contract.layout import Choice, Layout, Place, Schema
 from trustgraph_prompt.contract.references import within
 from trustgraph_prompt.contract.validator import TooMuchError, Validator
 
-_STEPS = 1_000_000  # values looked at, a second or two
-_PLACES = 2_000  # kept; the branches of a schema may be combined without end
+_STEPS = 1_000_000  # values and schemas looked at, a few seconds
+_PLACES = 20_000  # kept; the branches of a schema may be combined without end
 
 
 class Conformer:
@@ -45,7 +45,7 @@ class _Walk:
         self._layout = layout
         self._drop = drop
         self._coerce = coerce
-        self._steps = _STEPS
+        self._steps = _STEPS + layout.work
         self._made: dict[tuple[int, int], Any] = {}
 
     def of(self, value: Any, place: Place) -> Any:
@@ -56,7 +56,7 @@ class _Walk:
             return self._apply(value, self._decided(value, place, self._layout.nowhere))
         self._spend(1 + len(value))
         if not place.choices:
-            return self._apply(value, place)
+            return self._object(value, place) if isinstance(value, dict) else self._array(value, place)
         key = (id(value), id(place))
         if key not in self._made:
             self._made[key] = self._apply(value, self._decided(value, place, self._layout.nowhere))
@@ -66,11 +66,17 @@ class _Walk:
         if isinstance(value, dict):
             return self._object(value, place)
         if isinstance(value, list):
-            made = []
-            for index, item in enumerate(value):
-                made.append(self.of(item, place.element(index)))
-            return made if any(new is not old for new, old in zip(made, value, strict=True)) else value
+            return self._array(value, place)
         return place.target.convert(value) if self._coerce else value
+
+    def _array(self, value: list[Any], place: Place) -> Any:
+        changed = False
+        made = []
+        for index, item in enumerate(value):
+            new = self.of(item, place.element(index))
+            changed |= new is not item
+            made.append(new)
+        return made if changed else value
 
     def _object(self, value: dict[str, Any], place: Place) -> Any:
         drop = self._drop and place.is_closed
@@ -165,5 +171,5 @@ class _Walk:
 
     def _spend(self, steps: int) -> None:
         self._steps -= steps
-        if self._steps < 0:
+        if self._steps < self._layout.work:
             raise TooMuchError("too large to be held against this schema")

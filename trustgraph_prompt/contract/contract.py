@@ -82,21 +82,14 @@ class Contract:
         many = _many(format, many)
         written, compiled = rules(invariants)
         if format == "text" and (schema is not None or versions is not None or written):
-            found = next(one for one in (schema, versions, written) if one)
+            found = next((one for one in (versions, written) if one), schema)
             raise ContractError("a text answer has no schema", found=found, expected="no schema")
         plain = None if schema is None else plain_schema(schema)
-        by_version = {} if versions is None else _by_version(versions)
+        by_version = {} if versions is None else parse_versions(versions)
         settings = _Settings(extra, bool(coerce), compiled, limits.depth)
-        judge: Judge | Versions
-        if by_version:
-            oldest, *_, newest = (*by_version.values(), *by_version.values())
-            judge = Versions(
-                {version: settings.versioned(one, version) for version, one in by_version.items()},
-                settings.judge(oldest if plain is None else plain),
-            )
-            plain = newest if plain is None else plain
-        else:
-            judge = settings.judge(plain)
+        judge = settings.judge_versions(by_version, plain) if by_version else settings.judge(plain)
+        if plain is None and by_version:
+            plain = list(by_version.values())[-1]
         contract = cls(
             format=format,
             schema=plain,
@@ -157,9 +150,9 @@ class Contract:
         return tuple(islice(self._issues_of_items(value), MAX_ISSUES))
 
     def declares(self, name: str) -> bool:
-        """Whether the schema, or a branch of it, speaks of a property called `name`."""
-        schema = self.schema
-        return isinstance(schema, dict) and declares(schema, References(schema), name)
+        """Whether a schema, or a branch of it, speaks of a property called `name`."""
+        schemas = (self.schema, *(self.versions or {}).values())
+        return any(isinstance(one, dict) and declares(one, References(one), name) for one in schemas)
 
     def names(self) -> frozenset[str]:
         """The names of all properties that the schemas declare anywhere."""
@@ -205,6 +198,13 @@ class _Settings(NamedTuple):
     def judge(self, schema: Schema | None) -> Judge:
         return Judge.of(schema, self.extra, self.coerce, self.rules, self.depth)
 
+    def judge_versions(self, schemas: Mapping[Version, Schema], unversioned: Schema | None) -> Versions:
+        oldest = next(iter(schemas.values()))
+        return Versions(
+            {version: self.versioned(schema, version) for version, schema in schemas.items()},
+            self.judge(oldest if unversioned is None else unversioned),
+        )
+
     def versioned(self, schema: Schema, version: Version) -> Versioned:
         try:
             judge = self.judge(schema)
@@ -212,16 +212,6 @@ class _Settings(NamedTuple):
             raise error.at("", pointer(("versions", str(version)))) from None
         newer = self._replace(extra="ignore").judge(schema) if self.extra is None else judge
         return Versioned(judge, newer, f'"{PROPERTY}"' in json.dumps(schema))
-
-
-def _by_version(versions: Mapping[str, JsonSchema]) -> dict[Version, Schema]:
-    found: dict[Version, Schema] = {}
-    for version, schema in parse_versions(versions).items():
-        try:
-            found[version] = plain_schema(schema)
-        except ContractError as error:
-            raise error.at("", pointer(("versions", str(version)))) from None
-    return found
 
 
 def _discriminator(schema: Schema | None) -> str | None:

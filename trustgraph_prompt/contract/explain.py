@@ -11,7 +11,7 @@ import jsonschema_rs
 from trustgraph_prompt.contract.branches import branches_of, chosen_by, discriminator_of
 from trustgraph_prompt.contract.pointer import follow, pointer
 from trustgraph_prompt.contract.references import References
-from trustgraph_prompt.contract.validator import Validator
+from trustgraph_prompt.contract.validator import TooMuchError, Validator
 from trustgraph_prompt.errors import Issue, Reason
 
 MAX_ISSUES = 20
@@ -34,8 +34,12 @@ def explain(validator: Validator, value: object) -> tuple[Issue, ...]:
     try:
         found = islice(_issues(validator.errors(value), validator.references), MAX_ISSUES)
         issues = tuple(dict.fromkeys(found))
-    except ValueError as error:
-        issues = (Issue(Reason.SCHEMA_VALUE_ERROR, cut(str(error), 200)),)
+    except TooMuchError as error:
+        issues = (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
+    except ValueError:  # the library looks only so deep for reasons
+        issues = (
+            Issue(Reason.SCHEMA_VALUE_ERROR, "does not meet the schema, and is nested too deep to say where"),
+        )
     return issues or (Issue(Reason.SCHEMA_VALUE_ERROR, "does not meet the schema"),)
 
 

@@ -61,11 +61,11 @@ class Judge:
         """Whether the value, made to conform, is what it must be."""
         try:
             if self.is_plain:
-                return self.validator is None or self.validator.is_valid(value)
+                return self._meets_schema(value)
             if self.conformer is not None:
                 value = self.conformer.of(value)
             return (
-                (self.validator is None or self.validator.is_valid(value))
+                self._meets_schema(value)
                 and (self.stripper is None or self.stripper.of(value) is value)
                 and next(failures(self.rules, value), None) is None
             )
@@ -89,8 +89,14 @@ class Judge:
             return (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
         return tuple(found)[:MAX_ISSUES]
 
+    def _meets_schema(self, value: Any) -> bool:
+        return self.validator is None or self.validator.is_valid(value)
+
     def _issues(self, value: Any) -> Iterator[Issue]:
-        fits = self.validator is None or Judge(validator=self.validator).accepts(value)
+        try:
+            fits = self._meets_schema(value)
+        except ValueError:  # the explanation will say so
+            fits = False
         if not fits and self.validator is not None:
             yield from explain(self.validator, value)
         if self.stripper is not None and (stripped := self.stripper.of(value)) is not value:

@@ -17,6 +17,7 @@ from trustgraph_prompt.contract.validator import Validator
 Schema = Mapping[str, Any]
 Schemas = tuple[Schema, ...]
 
+_COMPILED = 3  # work for each subschema, as the one that is compiled may refer to all
 _COUNTED = 20  # errors of a branch; which of two is nearer shows before
 
 
@@ -35,9 +36,10 @@ class Choice(NamedTuple):
 
 
 class Layout:
-    """The places of a schema, each made when a value first gets there."""
+    """The places of a schema, each made when a value first gets there; `work` is what that has taken."""
 
     def __init__(self, validator: Validator) -> None:
+        self.work = 0
         self.references = validator.references
         self._validator = validator
         self._places: dict[tuple[int, ...], Place] = {}
@@ -88,12 +90,14 @@ class Layout:
 
     def matches(self, pattern: str, name: str) -> bool:
         """Whether a name meets a pattern."""
+        self.work += 1
         if pattern not in self._patterns:
             self._patterns[pattern] = self._validator.pattern(pattern)
         return self._patterns[pattern].is_valid(name)
 
     def _test(self, schema: Schema) -> jsonschema_rs.Validator:
         if id(schema) not in self._tests:
+            self.work += _COMPILED * len(self._paths)
             self._tests[id(schema)] = self._validator.part(self._paths[id(schema)])
         return self._tests[id(schema)]
 
@@ -143,6 +147,7 @@ class Place:
         self.target = Target.of(nodes)
         self.takes_scalars_as_they_are = not choices and not self.target.converts
         self._layout = layout
+        layout.work += len(nodes)
         self._names = frozenset(name for node in nodes for name in node.get("properties", ()))
         self._required = frozenset(name for node in nodes for name in node.get("required", ()))
         self._members: dict[str, Place | None] = {}
@@ -183,6 +188,7 @@ class Place:
 
     def _member(self, name: str) -> Place | None:
         schemas: list[Any] = []
+        self._layout.work += len(self.nodes)
         for node in self.nodes:
             here = [node["properties"][name]] if name in node.get("properties", ()) else []
             for pattern, schema in node.get("patternProperties", {}).items():

@@ -41,6 +41,18 @@ def plain_schema(schema: object) -> Schema:
     return copy
 
 
+def plain_versions(schemas: Mapping[str, object]) -> dict[str, Schema]:
+    """Copies of several schemas, which are together no larger than one may be. Raises `ContractError`."""
+    copy = _Copy()
+    for version, schema in schemas.items():
+        if not isinstance(schema, Mapping | bool):
+            path = pointer(("versions", version))
+            raise ContractError(
+                "the schema is none", path=path, found=schema, expected="an object, true or false"
+            )
+    return {version: copy.of(schema, ("versions", version)) for version, schema in schemas.items()}
+
+
 def compile_schema(schema: Schema, depth: int) -> Validator:
     """The validator of a schema, for values nested at most `depth` deep; the same for the same schema.
 

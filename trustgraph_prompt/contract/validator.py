@@ -14,7 +14,7 @@ from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import References
 
 _EXPLAINED = 50_000  # subschemas; each may find an error, which takes a kilobyte or two
-_ADDRESS = "contract:"  # under which other schemas refer to this one
+_ADDRESS = "contract:///this"  # under which other schemas refer to this one
 
 _NEWER_FORMATS = (
     *("duration", "uuid", "idn-hostname", "iri", "iri-reference", "uri-reference", "uri-template"),
@@ -81,13 +81,16 @@ class Validator:
         return self._compiled.is_valid(value)
 
     @cached_property
+    def _registry(self) -> jsonschema_rs.Registry:
+        return jsonschema_rs.Registry([(_ADDRESS, self._schema)])
+
+    @cached_property
     def _list(self) -> jsonschema_rs.Validator:
         return self._compile_beside({"items": {"$ref": _ADDRESS}})
 
     def _compile_beside(self, schema: dict[str, Any]) -> jsonschema_rs.Validator:
         draft = self.references.root.get("$schema")
-        registry = jsonschema_rs.Registry([(_ADDRESS, self._schema)])
-        return self._compile(schema if draft is None else {"$schema": draft, **schema}, registry)
+        return self._compile(schema if draft is None else {"$schema": draft, **schema}, self._registry)
 
     def _compile(
         self, schema: dict[str, Any] | bool, registry: jsonschema_rs.Registry | None = None

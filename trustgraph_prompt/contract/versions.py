@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract.explain import show
 from trustgraph_prompt.contract.judge import Judge
+from trustgraph_prompt.contract.schema import Schema, plain_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 
 PROPERTY = "schema_version"
@@ -35,18 +36,18 @@ class Version(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
-def parse_versions(schemas: Mapping[str, Any]) -> dict[Version, Any]:
-    """The schemas by their versions, the oldest first. Raises `ContractError`."""
+def parse_versions(schemas: Mapping[str, Any]) -> dict[Version, Schema]:
+    """Copies of the schemas by their versions, the oldest first. Raises `ContractError`."""
     if not isinstance(schemas, Mapping) or not 1 <= len(schemas) <= MAX_VERSIONS:
         expected = f"1 to {MAX_VERSIONS} versions, each with its schema"
         raise ContractError("no usable versions", path="/versions", found=schemas, expected=expected)
-    found: dict[Version, Any] = {}
-    for written, schema in schemas.items():
-        version = Version.parse(written)
-        if version is None:
+    found = {}
+    for written in schemas:
+        if (version := Version.parse(written)) is None:
             raise ContractError("no version", path="/versions", found=written, expected='such as "1.0"')
-        found[version] = schema
-    return dict(sorted(found.items()))
+        found[version] = written
+    plain = plain_versions(schemas)
+    return {version: plain[written] for version, written in sorted(found.items())}
 
 
 class Versioned(NamedTuple):

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from html import unescape
 from typing import Any
 
-from trustgraph_prompt.reader.mend_descent import NOTHING, Descent
+from trustgraph_prompt.reader.mend_brackets import NOTHING
+from trustgraph_prompt.reader.mend_descent import Descent
 from trustgraph_prompt.reader.mend_grammar import QUOTES, SPACE, Doubt, Doubts, Edit, Unmendable
 
 __all__ = ["Edit", "Mended", "Unmendable", "mend", "readings"]
 
 _NO_NAMES: frozenset[str] = frozenset()
 
-# What is no array: a reference, an interval, a link; `[words]` are one only where they stand alone on their lines.
+# What is no array: a reference, an interval, a link. `[words]` are one only where they stand alone in a line.
 _REFERENCE = re.compile(r"\[\s*+\d{1,3}\s*+\](?:\(|[ \t]++[^\W\d])|\[[^][(){}\"'\n]*+\)|\[[^][{}\"'\n]*+\]\(")
 _SAYS_MORE = re.compile(
     rf"\[(?:{SPACE}[\[,，])*+{SPACE}(?:[{QUOTES}\[{{(\d.\-+\]]|//|/\*|#\s|\Z|[tfn]\w*+{SPACE}(?:[,\]]|\Z)|(?:True|False|None)\b)"
@@ -25,7 +26,7 @@ _WORDS_ALONE = re.compile(r"\[[^][{}]*+(?:\][ \t]*+[,;.]?[ \t]*+(?:\r?\n|\Z|`)|\
 _ALONE_BEFORE = re.compile(r"(?:\A|[\n:=(`])[ \t]*\Z")
 _FORMAT = re.compile(r"\{\w*:(?:[<>^#,][^\s{}]{0,8}|(?=[^}]?[\d.])[ +]?\d*\.?\d*[bcdeEfFgGnosxX%])\}")
 
-# JSON that is written in another notation: escaped as within a string, once or more often; doubled as in CSV; HTML.
+# JSON in another notation: escaped as within a string, once or more often; quotes doubled as in CSV; HTML.
 _NOTATION = re.compile(
     r"(?:[\[{]|\s|\\[nrt]){1,40}?(?:(\\{1,31})[\"']|(\"\")[^\s\",:}\]][^\"\n]*+\"\"(?!\")|&(?:quot|#34|#x22|apos|#39);)"
 )
@@ -38,7 +39,7 @@ _SEGMENT = 4096  # characters of another notation that are read at first, to fin
 
 @dataclass(frozen=True, slots=True)
 class Mended:
-    """A value, where the text behind it begins, what was done to read it, and whether the text ended within it.
+    """A value, where it ends, what was done to read it, and whether the text ended within it.
 
     Without edits and not cut, it was plain JSON.
     """
@@ -65,7 +66,8 @@ def readings(
 ) -> Iterator[Mended]:
     """At most `limit` readings of the value at `start`, the likeliest first; each takes linear time.
 
-    The others read the doubtful places in another way: all of a kind at once, then each alone. Raises `Unmendable`.
+    The others read the doubtful places in another way: all of a kind at once, then each alone.
+    Raises `Unmendable`.
     """
     if not _is_meant(text, start):
         return
@@ -104,7 +106,7 @@ def _read(text: str, start: int, names: frozenset[str], doubts: Doubts, max_dept
 def _read_notation(
     text: str, start: int, notation: re.Match[str], names: frozenset[str], doubts: Doubts, max_depth: int
 ) -> Mended | None:
-    """The value that begins at `start` in another notation; no more of the text than it needs is rewritten."""
+    """The value at `start` in another notation; no more of the text than it needs is rewritten."""
     size = _SEGMENT
     while True:
         doubts.met.clear()
@@ -156,10 +158,10 @@ class _Rewritten:
 
 def _descend(text: str, start: int, names: frozenset[str], doubts: Doubts, max_depth: int) -> Mended | None:
     descent = Descent(text, names, doubts, max_depth)
-    descent.read(start)
-    if descent.value is NOTHING:
+    value = descent.read(start)
+    if value is NOTHING:
         return None
-    return Mended(descent.value, descent.end, tuple(descent.edits), descent.cut)
+    return Mended(value, descent.end, tuple(descent.edits), descent.cut)
 
 
 def _is_meant(text: str, start: int) -> bool:

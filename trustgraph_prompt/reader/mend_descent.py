@@ -1,4 +1,4 @@
-"""One descent through broken JSON: brackets, members and elements, whatever is missing or too many between them."""
+"""One descent through broken JSON: members and elements, whatever is missing or too many between them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import json
 import re
 from typing import Any
 
+from trustgraph_prompt.reader.mend_brackets import Brackets, Open
 from trustgraph_prompt.reader.mend_grammar import (
-    CLOSERS,
     COLON,
     COMMA,
     COMMENT,
@@ -21,8 +21,6 @@ from trustgraph_prompt.reader.mend_grammar import (
     Effort,
     Names,
     Place,
-    Unmendable,
-    begins_element,
     begins_member,
     next_mark,
 )
@@ -30,7 +28,6 @@ from trustgraph_prompt.reader.mend_strings import Strings
 from trustgraph_prompt.reader.mend_words import Words
 
 _MOST_EDITS = 100  # told of one value
-NOTHING = object()  # where a value was not meant, or was cut off
 
 # Members and elements of strict JSON at once, where what follows them leaves no doubt that they are some.
 _BLANK = r"[ \t\r\n]*+"
@@ -53,7 +50,7 @@ _LINE = re.compile(r"[^\n]*+")
 _TO_CLOSER = re.compile(r"[^\n}\]]*+")
 _OMITTED = re.compile(r"(?:\.{3,}|…)[^,\]}\n\"']*+")
 _FENCE_LINE = re.compile(r"`{3,}[ \t]*\w*")
-_WORD = rf"[^\s{QUOTES}{{}}\[\]()<>,，;:：=/#\\]++"
+_WORD = rf"(?:[^\s{QUOTES}{{}}\[\]()<>,，;:：=/#\\]|/(?![/*]))++"
 _BARE_KEY = re.compile(rf"({_WORD}(?:[ \t]++{_WORD}){{0,5}}+)[{QUOTES}]?(?={SPACE}(?:[:：]|=))")
 _BARE_WORD = re.compile(rf"{_WORD}(?={SPACE}([{QUOTES}\[{{,}}]|\Z))")
 _MISPLACED = re.compile(rf"[^\s{QUOTES}{{}}\[\],]++|(?s:.)")
@@ -66,168 +63,77 @@ _ESCAPED_QUOTES = re.compile(r'\\"[^"]*+(?<=\\)"')
 _JOIN = re.compile(rf"{SPACE}\+{SPACE}(?=[{QUOTES}]|\Z)")
 
 
-class _Open:
-    """A bracket that is not closed yet, and what it holds so far."""
-
-    __slots__ = ("bracket", "called", "closer", "commas", "items", "key", "members", "start")
-
-    def __init__(self, bracket: str, start: int, *, called: bool = False) -> None:
-        self.bracket = bracket
-        self.closer = CLOSERS[bracket]
-        self.start = start
-        self.called = called
-        self.commas = 0
-        self.members: dict[str, Any] = {}
-        self.items: list[Any] = []  # elements; in an object what has no key, or no value
-        self.key: str | None = None
-
-    @property
-    def holds_nothing(self) -> bool:
-        return not self.members and not self.items
-
-    def put(self, value: Any) -> None:
-        if self.key is None:
-            self.items.append(value)
-        else:
-            self.members[self.key] = value
-            self.key = None
-
-    def value(self) -> Any:
-        """What was meant by it: braces may have been a set, or doubled; parentheses may hold one value."""
-        if self.bracket == "[":
-            return self.items
-        if self.bracket == "(":
-            return self.items[0] if len(self.items) == 1 and (self.called or not self.commas) else self.items
-        if self.members or not self.items:
-            return self.members | {key: None for key in self.items if isinstance(key, str)}
-        return self.items[0] if len(self.items) == 1 and isinstance(self.items[0], dict) else self.items
-
-
 class Descent:
-    """Reads one value of `text`; afterwards `value`, `end`, `cut` and `edits` say what came of it.
-
-    `value` is `NOTHING` where no value was meant.
-    """
+    """Reads one value of `text`; afterwards `end`, `cut` and `edits` say what came of it."""
 
     def __init__(self, text: str, names: Names, doubts: Doubts, max_depth: int) -> None:
-        self.value: Any = NOTHING
         self.end = 0
         self.cut = False
         self.edits: list[Edit] = []
         self._text = text
         self._names = names
         self._doubts = doubts
-        self._max_depth = max_depth
         self._effort = Effort()
         self._strings = Strings(text, names, doubts, self._effort)
         self._words = Words(text, names, doubts, self._effort)
-        self._stack: list[_Open] = []
-        self._brackets: list[str] = []  # that are missing, the outermost first
-        self._meant = False
+        self._brackets = Brackets(text, names, max_depth)
+        self._meant = False  # whether something came that only a value has
 
-    def read(self, start: int) -> None:
-        """Read the value whose bracket is at `start`; raises `Unmendable`."""
-        self._open(self._text[start], start)
-        while self._stack:
-            top = self._stack[-1]
+    def read(self, start: int) -> Any:
+        """The value whose bracket is at `start`; `NOTHING` where none was meant. Raises `Unmendable`."""
+        self._begin(self._text[start], start)
+        while self._brackets.open:
+            top = self._top
             if top.bracket == "{":
                 self._read_member(top)
             else:
                 self._read_element(top)
+        return self._brackets.value
 
-    # Containers
+    @property
+    def _top(self) -> Open:
+        return self._brackets.open[-1]
 
-    def _open(self, bracket: str, start: int, *, called: bool = False) -> None:
-        if len(self._stack) >= self._max_depth:
-            raise Unmendable(f"nested deeper than {self._max_depth} levels", start)
-        self._stack.append(_Open(bracket, start, called=called))
-        self._brackets.append(CLOSERS[bracket])
+    # Brackets
+
+    def _begin(self, bracket: str, start: int, *, called: bool = False) -> Open:
         self.end = start + 1
-
-    def _close(self) -> None:
-        closed = self._stack.pop()
-        self._brackets.pop()
-        value = closed.value()
-        if self._stack:
-            self._stack[-1].put(value)
-        else:
-            self.value = value
+        return self._brackets.begin(bracket, start, called=called)
 
     def _read_closer(self, mark: str) -> None:
-        """At a closing bracket: of the innermost container, of one around it, a wrong one, or one too many.
-
-        What it must be is told by what follows: that must have a place in what is then open.
-        """
-        top, position = self._stack[-1], self.end
+        closed = self._brackets.closed_by(self.end)
+        if closed == 0:
+            self._edit(self.end, "a closing bracket too many, or too early")
+        elif closed > 1 or mark != self._brackets.missing[-1]:
+            self._edit(self.end, "a missing or wrong closing bracket")
+        for _ in range(closed):
+            self._brackets.close()
         self.end += 1
-        follows = self._what_follows(position + 1)
-        if mark == top.closer:
-            if len(self._stack) == 1 and follows == "quoted member" and mark == "}":
-                self._edit(position, "a closing bracket too early")
-            else:
-                self._close()
-            return
-        ways = [1, 0]
-        if mark in self._brackets:
-            ways.insert(0, self._brackets[::-1].index(mark) + 1)
-        fitting = (way for way in ways if self._fits(follows, len(self._stack) - way))
-        way = next(fitting, ways[0])
-        self._edit(
-            position, "a closing bracket too many" if way == 0 else "a missing or wrong closing bracket"
-        )
-        for _ in range(way):
-            self._close()
-
-    def _what_follows(self, position: int) -> str:
-        position, mark = next_mark(self._text, position)
-        comma = mark != "" and mark in COMMA
-        if comma:
-            position, mark = next_mark(self._text, position + 1)
-        if mark and mark in "}])":
-            return mark
-        if comma and QUOTED_KEY.match(self._text, position):
-            return "quoted member"
-        if comma and begins_member(self._text, position, self._names):
-            return "member"
-        return "element" if comma and begins_element(self._text, position) else "end"
-
-    def _fits(self, follows: str, depth: int) -> bool:
-        if depth == 0:
-            return follows == "end"
-        closer = self._brackets[depth - 1]
-        return follows == closer or (("member" in follows) if closer == "}" else follows == "element")
-
-    def _end_before(self, what: str) -> None:
-        """The text of the value is over, its brackets are not."""
-        self._edit(self.end, what)
-        while self._stack:
-            self._close()
 
     def _end_cut(self) -> None:
         """The text is over within the value; an element that has come to hold nothing is dropped."""
         self.cut = True
         self.end = len(self._text)
-        while self._stack:
-            closed = self._stack[-1]
-            around = self._stack[-2] if len(self._stack) > 1 else None
-            if around and around.key is None and closed.holds_nothing:
-                if self._doubts.settle("empty", closed.start, True, False):
-                    self._stack.pop()
-                    self._brackets.pop()
-                    continue
-            self._close()
+        brackets = self._brackets
+        while brackets.open:
+            *around, last = brackets.open[-2:]
+            is_element = bool(around) and around[0].key is None
+            if is_element and last.holds_nothing and self._doubts.settle("empty", last.start, True, False):
+                brackets.drop()
+            else:
+                brackets.close()
 
-    def _end_at_fence(self) -> bool:
-        """Whether a fence is the end of the value: unless the value goes on behind it."""
+    def _read_fence(self) -> None:
+        """A fence is the end of the value, unless that goes on behind it."""
         fence = _FENCE_LINE.match(self._text, self.end)
         assert fence is not None
         position, mark = next_mark(self._text, fence.end())
         if mark and (mark in "}]" or begins_member(self._text, position, self._names)):
             self._edit(self.end, "a code fence within the value")
             self.end = fence.end()
-            return False
-        self._end_before("a code fence before the closing bracket")
-        return True
+            return
+        self._edit(self.end, "a code fence before the closing bracket")
+        self._brackets.close_all()
 
     # Between values
 
@@ -266,7 +172,7 @@ class Descent:
         return mark
 
     def _count_commas(self, passed: int, mark: str) -> None:
-        top = self._stack[-1]
+        top = self._top
         top.commas += passed
         expected = 0 if top.holds_nothing or mark in "}])" else 1
         if passed != expected and mark:
@@ -281,13 +187,13 @@ class Descent:
             self.end = end + 2 if end >= 0 else len(text)
             return
         self.end = _end(_LINE, text, start)
-        if self.end == len(text) or text.find("\n", self._stack[-1].start, start) < 0:
+        if self.end == len(text) or text.find("\n", self._top.start, start) < 0:
             closer = _end(_TO_CLOSER, text, start)
             self.end = min(closer, self.end)
 
     # Members
 
-    def _read_member(self, top: _Open) -> None:
+    def _read_member(self, top: Open) -> None:
         text = self._text
         mark = self._next(commas=True)
         if mark == '"' and (run := _MEMBERS.match(text, self.end)):
@@ -299,7 +205,7 @@ class Descent:
         elif mark in "}])":
             self._read_closer(mark)
         elif FENCE.match(text, self.end):
-            self._end_at_fence()
+            self._read_fence()
         elif mark == "{" and top.members:
             self._end_object()
         elif mark in "{[":
@@ -310,28 +216,27 @@ class Descent:
     def _end_object(self) -> None:
         """Another object begins where a key should: all that is open ends, up to an array or altogether."""
         self._edit(self.end, "a missing closing bracket")
-        while self._stack and self._stack[-1].bracket == "{":
-            self._close()
+        while self._brackets.open and self._top.bracket == "{":
+            self._brackets.close()
 
-    def _open_without_key(self, top: _Open, mark: str) -> None:
+    def _open_without_key(self, top: Open, mark: str) -> None:
         """Braces doubled or of a set; or an array goes on that was closed too early."""
         start = self.end
         last = next(reversed(top.members), None)
         if mark == "[" and last is not None and isinstance(top.members[last], list):
             self._edit(start, "an array closed too early")
             top.key = last
-            self._open("[", start)
-            self._stack[-1].items = top.members[last]
+            self._begin("[", start).items = top.members[last]
             return
         self._edit(start, "a value without a key")
-        self._open(mark, start)
+        self._begin(mark, start)
 
-    def _read_key(self, top: _Open, mark: str) -> None:
+    def _read_key(self, top: Open, mark: str) -> None:
         text, start = self._text, self.end
         if prefix := _PREFIX.match(text, start):
             self.end = prefix.end()
         if text[self.end] in QUOTES or _ESCAPED_QUOTES.match(text, self.end):
-            quoted = self._strings.read(self.end, Place.KEY, self._brackets)
+            quoted = self._strings.read(self.end, Place.KEY, self._brackets.missing)
             if quoted.cut:
                 self._end_cut()
                 return
@@ -360,19 +265,19 @@ class Descent:
             return False  # `{name}`, `{1, 2}`
         return QUOTED_KEY.match(self._text, word.start(1)) is None
 
-    def _has_quoted_keys(self, top: _Open) -> bool:
+    def _has_quoted_keys(self, top: Open) -> bool:
         start = _end(_SPACE, self._text, top.start + 1)
         return not top.holds_nothing and self._text[start : start + 1] in QUOTES
 
-    def _pass_misplaced(self, top: _Open) -> None:
+    def _pass_misplaced(self, top: Open) -> None:
         """Pass over what has no place here; where nothing but this has come so far, no value was meant."""
         if not self._meant:
-            self._stack.clear()
+            self._brackets.open.clear()
             return
         self._edit(self.end, "something that has no place there")
         self.end = _end(_MISPLACED, self._text, self.end)
 
-    def _read_value_of(self, top: _Open, key: str) -> None:
+    def _read_value_of(self, top: Open, key: str) -> None:
         """At what follows a key: a colon and a value, or what came instead of them."""
         text = self._text
         mark = self._next()
@@ -410,7 +315,7 @@ class Descent:
 
     # Elements
 
-    def _read_element(self, top: _Open) -> None:
+    def _read_element(self, top: Open) -> None:
         text = self._text
         mark = self._next(commas=True)
         if top.bracket == "[" and mark and (run := _ELEMENTS.match(text, self.end)):
@@ -422,7 +327,7 @@ class Descent:
         elif mark in "}])":
             self._read_closer(mark)
         elif FENCE.match(text, self.end):
-            self._end_at_fence()
+            self._read_fence()
         elif mark in ":：=":
             self._pass_misplaced(top)
         elif key := QUOTED_KEY.match(text, self.end) or _KEY_OF_LOST_OBJECT.match(text, self.end):
@@ -430,17 +335,17 @@ class Descent:
         else:
             self._read_value(Place.ELEMENT, mark)
 
-    def _read_member_of_array(self, top: _Open, key: str) -> None:
+    def _read_member_of_array(self, top: Open, key: str) -> None:
         """At a key in an array: an object that lost its opening bracket, or the array its closing one."""
         start = self.end
         before = top.items[-1] if top.items else None
         known = isinstance(before, dict) and any(key.find(name, 0, len(name) + 1) >= 0 for name in before)
-        if len(self._stack) > 1 and self._stack[-2].bracket == "{" and top.items and not known:
+        if self._brackets.missing[-2:-1] == ["}"] and top.items and not known:
             self._edit(start, "a missing closing bracket")
-            self._close()
+            self._brackets.close()
             return
         self._edit(start, "an object without its opening bracket")
-        self._open("{", start)
+        self._begin("{", start)
         self.end = start
 
     # Values
@@ -451,12 +356,12 @@ class Descent:
         if placeholder := _PLACEHOLDER.match(text, start):
             self.end = placeholder.end()
             self._edit(start, "text without quotes")
-            self._stack[-1].put(placeholder[0])
+            self._top.put(placeholder[0])
         elif mark in "{[":
-            self._open(mark, start)
+            self._begin(mark, start)
         elif call := _CALL.match(text, start) or _TUPLE.match(text, start):
             self._edit(start, "a call or a tuple")
-            self._open("(", call.end() - 1, called=call.end() - start > 1)
+            self._begin("(", call.end() - 1, called=call.end() - start > 1)
         elif mark in QUOTES or _PREFIX.match(text, start) or _ESCAPED_QUOTES.match(text, start):
             self._read_string(place)
         else:
@@ -470,7 +375,7 @@ class Descent:
             if prefix := _PREFIX.match(text, self.end):
                 self._edit(self.end, "a prefix before a string")
                 self.end = prefix.end()
-            quoted = self._strings.read(self.end, place, self._brackets)
+            quoted = self._strings.read(self.end, place, self._brackets.missing)
             self._edit(self.end, quoted.flaw)
             value += quoted.value
             self.end = quoted.end
@@ -481,7 +386,7 @@ class Descent:
             self.end = join.end()
             if self.end == len(text):
                 break
-        top = self._stack[-1]
+        top = self._top
         if quoted.cut and not self._doubts.settle("cut string", start, True, False):
             top.key = None
         else:
@@ -492,15 +397,15 @@ class Descent:
 
         Unless other marks are missing, too: then it is the closing bracket that was forgotten.
         """
-        start, top = self.end, self._stack[-1]
+        start, top = self.end, self._top
         careless = bool(self.edits)
-        bare = self._words.read(start, place, self._brackets)
+        bare = self._words.read(start, place, self._brackets.missing)
         self.end = bare.end
-        self._edit(start, bare.flaw)
         if bare.half and not self._doubts.settle("cut word", start, careless, not careless):
             top.key = None
-        else:
-            top.put(bare.value)
+            return
+        self._edit(start, bare.flaw)
+        top.put(bare.value)
 
 
 def _end(pattern: re.Pattern[str], text: str, position: int) -> int:

@@ -1,4 +1,4 @@
-"""What JSON looks like when it is broken: its marks in all their spellings, and what shows that a member begins.
+"""What JSON looks like when it is broken: its marks in all spellings, and what shows that a member begins.
 
 Every pattern takes linear time, and stops at the next quote, bracket or comma of the kind that it is about.
 """
@@ -30,7 +30,7 @@ class Doubt(NamedTuple):
 
 
 class Doubts:
-    """Answers each doubt: the way that `taken` says for its place or for all of its kind, else the likeliest."""
+    """Settles each doubt as `taken` says, for its place or for all of its kind; else the likeliest way."""
 
     MOST = 64  # remembered
 
@@ -92,10 +92,12 @@ QUOTES = "".join(CLOSING_QUOTES)
 
 _PAIRS = (('"', '"'), ("'", "'"), ("`", "`"), ("“”„‟＂", _DOUBLE), ("‘’‚‛", _SINGLE))
 _QUOTED = "|".join(
-    rf"[{opening}][^{closing}\\\n]*+(?:\\.[^{closing}\\\n]*+){{0,20}}+[{closing}]" for opening, closing in _PAIRS
+    rf"[{opening}][^{closing}\\\n]*+(?:\\.[^{closing}\\\n]*+){{0,20}}+[{closing}]"
+    for opening, closing in _PAIRS
 )
 _HALF_QUOTED = "|".join(
-    rf"[{opening}][^{closing}\\]*+(?:\\(?s:.)[^{closing}\\]*+){{0,20}}+[{closing}\\]?" for opening, closing in _PAIRS
+    rf"[{opening}][^{closing}\\]*+(?:\\(?s:.)[^{closing}\\]*+){{0,20}}+[{closing}\\]?"
+    for opening, closing in _PAIRS
 )
 _AFTER_KEY = rf"{SPACE}(?:[:：](?!//)|=>)"
 # It may have a prefix, or have a quote doubled.
@@ -131,7 +133,7 @@ def next_mark(text: str, position: int) -> tuple[int, str]:
 
 
 def begins_member(text: str, position: int, names: Names) -> bool:
-    """Whether a key with its colon stands at `position`; one without quotes must be among `names`, if known."""
+    """Whether a key with its colon stands at `position`; without quotes it must be among `names`, if any."""
     if QUOTED_KEY.match(text, position):
         return True
     return _is_key(_BARE_KEY.match(text, position), names)

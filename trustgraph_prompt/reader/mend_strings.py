@@ -1,7 +1,7 @@
 """Where a quoted string ends when quotes are missing, or stand in it unescaped; and what it says.
 
-Each quote that could close the string is looked at once, with what follows it. Where it is not the end it belongs
-to the text, unless it shows that a member began: then the string lacks its own closing quote.
+Each quote that could close the string is looked at once, with what follows it. Where it is not the end it
+belongs to the text, unless it shows that a member began: then the string lacks its own closing quote.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from trustgraph_prompt.reader.mend_grammar import (
 )
 
 # Strings of strict JSON, and what follows them where there can be no doubt.
-_PLAIN = re.compile(r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"')
+_PLAIN = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"')
 _BLANK, _SIMPLE = r"[ \t\r\n]*+", r'"[^"\\\n]*+"'
 _PLAINLY_FOLLOWS = {
     Place.KEY: re.compile(rf"{_BLANK}:"),
@@ -69,7 +69,7 @@ _LITERAL_BACKSLASH = re.compile(
 )  # behind one: of a path, a formula, a regular expression
 _SOUND = re.compile(r"[^\\\x00-\x1f]*+(?:\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4})[^\\\x00-\x1f]*+)*+\Z")
 
-_MOST_WITHOUT_END = 2  # more strings without an end in a text end at their first quote: time stays linear
+_MOST_WITHOUT_END = 16  # more strings without an end in a text end at their first quote: time stays linear
 
 
 class Quoted(NamedTuple):
@@ -94,9 +94,9 @@ class Strings:
     def read(self, start: int, place: Place, brackets: Sequence[str]) -> Quoted:
         """The string whose opening quote is at `start`; `brackets` are those that are missing around it."""
         text = self._text
-        if text[start] == '"' and (plain := _PLAIN.match(text, start + 1)):
-            if _PLAINLY_FOLLOWS[place].match(text, plain.end()):
-                return self._quoted(start + 1, plain.end() - 1, plain.end())
+        plain = _PLAIN.match(text, start)
+        if plain and _PLAINLY_FOLLOWS[place].match(text, plain.end()):
+            return self._quoted(start + 1, plain.end() - 1, plain.end())
         return self._block(start) or self._string(start, place, brackets)
 
     def _block(self, start: int) -> Quoted | None:
@@ -122,28 +122,34 @@ class Strings:
         text = self._text
         begin = gap = start + 1
         closing = CLOSING_QUOTES[text[start]]
-        quotation = False  # whether an unescaped quotation is open within the string
         remark: int | None = None  # a quote that may be the end, but for what stands behind it
         member: int | None = None  # a quote that may begin a key, but for what stands before it
-        inner = 0
+        inner = 0  # unescaped quotes in it; after an odd number a quotation is open
+        depth = fences = 0  # that its text opens: quotes between them are a part of it
+        likely: Quoted | None = None  # the string, if those are never closed
         while (quote := self._next_quote(closing, gap)) < len(text):
-            if self._without_end >= _MOST_WITHOUT_END or self._ends(quote + 1, place, brackets, quotation):
-                return self._between(start, quote, inner, gap)
+            depth += _depth_of(text[gap:quote])
+            fences += text.count("```", gap, quote)
+            hasty = self._without_end >= _MOST_WITHOUT_END
+            enclosed = (inner > 0 and depth > 0) or fences % 2 == 1
+            if hasty or self._ends(quote + 1, place, brackets, inner % 2 == 1):
+                if hasty or not inner or not enclosed:
+                    return self._between(start, quote, inner, gap)
+                likely = likely or self._between(start, quote, inner, gap)
             self._effort.spend(quote)
-            earlier = self._ended_before(gap, quote, place, brackets, quotation)
-            if earlier is not None:
-                if quotation and remark is not None:
+            earlier = self._ended_before(gap, quote, place, brackets, inner)
+            if earlier is not None and not enclosed:
+                if inner % 2 == 1 and remark is not None:
                     return self._quoted(begin, remark, earlier, "a remark behind a string")
                 return self._without_quote(begin, earlier)
-            if not quotation and _REMARK.match(text, quote + 1):
+            if inner % 2 == 0 and _REMARK.match(text, quote + 1):
                 remark = quote
             if member is None and place is Place.MEMBER and QUOTED_KEY.match(text, quote):
                 member = quote
-            quotation = not quotation
             inner += 1
             gap = quote + 1
         self._without_end += 1
-        return self._without_end_quote(begin, remark, member, place, brackets)
+        return likely or self._without_end_quote(begin, remark, member, place, brackets)
 
     def _between(self, start: int, quote: int, inner: int, gap: int) -> Quoted:
         """The string between two quotes; `gap` is behind the last of the `inner` ones that stand in it.
@@ -192,25 +198,22 @@ class Strings:
         if is_stop(text, position):
             return True
         if place is Place.MEMBER:
-            return self._member_follows(after, position)
+            return self._member_follows(after, position, quotation)
         return not quotation and self._value_follows(after, position, mark, place)
 
-    def _member_follows(self, after: int, position: int) -> bool:
-        """Whether a member begins without a comma; without quotes it needs a line of its own, or a known name.
-
-        Or another object begins on the next line.
-        """
+    def _member_follows(self, after: int, position: int, quotation: bool) -> bool:
+        """Whether a member begins without a comma, or on the next line another object."""
         text = self._text
-        new_line = "\n" in text[after:position]
         if text[position] == "{":
-            return new_line and QUOTED_KEY.match(text, next_mark(text, position + 1)[0]) is not None
+            return (
+                "\n" in text[after:position]
+                and QUOTED_KEY.match(text, next_mark(text, position + 1)[0]) is not None
+            )
         if QUOTED_KEY.match(text, position):
             return True
-        return (
-            position > after
-            and (new_line or bool(self._names))
-            and begins_member(text, position, self._names)
-        )
+        if position == after or (quotation and not self._names):
+            return False
+        return begins_member(text, position, self._names)
 
     def _value_follows(self, after: int, position: int, mark: str, place: Place) -> bool:
         """Whether a value begins, without a comma behind an element or without a colon behind a key."""
@@ -225,7 +228,7 @@ class Strings:
         return position > after and _SCALAR_FOLLOWS.match(text, position) is not None
 
     def _goes_on(self, comma: int, place: Place, quotation: bool) -> bool:
-        """Whether a comma behind a quote is one of the JSON, by what follows: a member, an element, the end."""
+        """Whether a comma behind a quote is one of the JSON, by what follows: a member, an element."""
         text = self._text
         position, mark = next_mark(text, comma + 1)
         while mark and mark in COMMA:
@@ -238,13 +241,15 @@ class Strings:
             ends, sure = not quotation, begins_element(text, position)
         else:
             ends = not quotation and VALUELESS_KEY.match(text, position) is not None
-            sure = mark == "{" or may_begin_member(text, position, self._names)
+            sure = mark == "{" or QUOTED_KEY.match(text, position) is not None
+            if not quotation or (self._names and not sure):
+                sure = sure or may_begin_member(text, position, self._names)
         return sure or self._doubts.settle("quote", comma, ends, not ends)
 
     def _ended_before(
-        self, gap: int, quote: int, place: Place, brackets: Sequence[str], quotation: bool
+        self, gap: int, quote: int, place: Place, brackets: Sequence[str], inner: int
     ) -> int | None:
-        """Where the string ended if the quote at `quote` begins another; between `gap` and it there is none."""
+        """Where the string ended if the quote at `quote` begins another; from `gap` to it there is none."""
         text = self._text
         before = text[gap:quote]
         if place is Place.KEY:
@@ -262,12 +267,12 @@ class Strings:
             return None
         if place is Place.MEMBER:
             end = self._bare_key_before(before)
-            if end is None:
+            if end is None or (inner and before[end] == "\n"):
                 return None
             ends = self._ends(pair + 1, place, brackets, False)
             return gap + end if self._doubts.settle("key", quote, ends, not ends) else None
         content = before.rstrip()
-        if not quotation and content[-1:] in (*COMMA,) and next_mark(text, pair + 1)[1] in (",", "]", ""):
+        if inner % 2 == 0 and content[-1:] in (*COMMA,) and next_mark(text, pair + 1)[1] in (",", "]", ""):
             return gap + len(content) - 1
         return None
 
@@ -284,7 +289,7 @@ class Strings:
         return start
 
     def _without_quote(self, begin: int, end: int) -> Quoted:
-        """A string that ended before `end` without a quote, or with one that was escaped or of another kind."""
+        """A string that ended before `end` without a quote, or with one escaped or of another kind."""
         text = self._text
         end = begin + len(text[begin:end].rstrip(f" \t\r\n{COMMA}"))
         if text.endswith('\\"', begin, end):
@@ -318,7 +323,7 @@ class Strings:
         return Quoted(value, len(text), cut=True)
 
     def _before_last_brackets(self, begin: int, brackets: Sequence[str]) -> int | None:
-        """Where the brackets begin that end both the text and what is open, if the string opened none of them."""
+        """Where the brackets begin that end the text and what is open, if the string opened none."""
         text = self._text
         end = len(text.rstrip(" \t\r\n;`"))
         found = 0
@@ -327,7 +332,11 @@ class Strings:
                 break
             found, end = found + 1, begin + len(text[begin : end - 1].rstrip())
         content = text[begin:end]
-        if found < max(1, len(brackets) - 1) or content.count("{") > content.count("}") or content.count("[") > content.count("]"):
+        if (
+            found < max(1, len(brackets) - 1)
+            or content.count("{") > content.count("}")
+            or content.count("[") > content.count("]")
+        ):
             return None
         return end
 
@@ -342,6 +351,10 @@ def _end_of_key(text: str, begin: int, end: int) -> int | None:
     """Where a key without its closing quote ends: before the first colon, if only words come before it."""
     words = _WORDS_OF_KEY.match(text, begin, end)
     return words.end() if words and _COLON.match(text, words.end(), end) else None
+
+
+def _depth_of(text: str) -> int:
+    return text.count("{") + text.count("[") - text.count("}") - text.count("]")
 
 
 def _openings(closing: str) -> list[str]:

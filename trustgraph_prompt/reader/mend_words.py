@@ -1,4 +1,4 @@
-"""Values that stand without quotes: numbers and literals in all their spellings, else text, and where it ends."""
+"""Values without quotes: numbers and literals in all their spellings, else text, and where it ends."""
 
 from __future__ import annotations
 
@@ -24,10 +24,8 @@ _NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
 _PLAIN = re.compile(rf"(?:{_NUMBER}|true|false|null)(?=[ \t\r\n]*+[,}}\]]|[ \t]++-?\d[\d.]*+[\s,\]])")
 _PLAIN_NUMBER = re.compile(_NUMBER)
 _PLAIN_LITERALS = {"true": True, "false": False, "null": None}
-_LITERALS: dict[str, bool | None] = dict.fromkeys(("True", "TRUE"), True) | dict.fromkeys(
-    ("False", "FALSE"), False
-)
-_LITERALS |= dict.fromkeys(("None", "NULL", "Null", "nil", "undefined", "NaN", "nan", "NAN"))
+_LITERALS: dict[str, bool | None] = {"True": True, "TRUE": True, "False": False, "FALSE": False}
+_LITERALS |= dict.fromkeys(("None", "NULL", "Null", "nil", "undefined", "NaN", "nan"))
 _LITERALS |= dict.fromkeys(f"{sign}{name}" for sign in ("", "-", "+") for name in ("Infinity", "inf"))
 _HALF_LITERAL = re.compile(
     r"t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?|T(?:ru?)?|F(?:a(?:ls?)?)?|N(?:on?|aN?)?|-?I(?:n[finty]*)?|un(?:d[efin]*)?"
@@ -40,13 +38,18 @@ _UNUSUAL = re.compile(r"([+-]?(?:\d++(?:_\d++)*+\.?\d*+|\.\d++)(?:[eE][+-]?\d++)
 # Rather text than numbers: codes with leading zeros, digits in groups, percentages.
 _AS_TEXT = re.compile(r"([+-]?(?:0\d++|\d{1,3}(?:,\d{3})++|\d++(?=\.?\d*+ ?%))(?:\.\d++)?+) ?%?")
 
+_AROUND = " \t\r\n;\u00a0\u3000\ufeff\u200b\u200c\u200d\u2060"
+_ASSIGNED = re.compile(r"\s++[^\W\d][\w-]*+\s*+=(?!=)")
 _GROUPED = re.compile(r",\d")
 _RUN = re.compile(r"(?:[^,，;\[\]{}()\n\"“”:/#]++|\([^()\n]*+\)|\[[^\[\]{}\n\"]*+\]|\{[^\[\]{}\n\":]*+\})*+")
 _WORD_BEFORE = re.compile(r"\s([^\W\d][\w$@.-]{0,80}+)\Z")
 
 
 class Bare(NamedTuple):
-    """A value without quotes, where what follows begins, and what was wrong; half: the text ends with it, and another begins so."""
+    """A value without quotes, where what follows begins, and what was wrong.
+
+    `half`: the text ends with it, and another value begins so.
+    """
 
     value: Any
     end: int
@@ -71,7 +74,7 @@ class Words:
             end = after = plain.end()
         else:
             end, after = self._extent(start, place, brackets)
-        raw = text[start:end].strip(" \t\r\n;")
+        raw = text[start:end].strip(_AROUND)
         if end < after:
             return Bare(raw, after, "a string without its beginning")
         value, flaw = self.meaning(raw, start)
@@ -141,12 +144,12 @@ class Words:
     def _follows(self, position: int, place: Place, *, closing: bool = False) -> bool:
         """Whether the text ends before a line end, a comma or a quote at `position`, by what follows it."""
         text = self._text
-        line, mark = next_mark(text, position)
+        position, mark = next_mark(text, position)
         comma = mark != "" and mark in COMMA
+        if comma and place is Place.MEMBER and _ASSIGNED.match(text, position + 1):
+            return True
         while mark and mark in COMMA:
             position, mark = next_mark(text, position + 1)
-        else:
-            position = position if comma else line
         if mark == "" or mark in "}]{" or is_stop(text, position):
             return True
         if place is Place.ELEMENT:

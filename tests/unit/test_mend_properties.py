@@ -1,0 +1,199 @@
+"""For every text: sound JSON is left alone, cut JSON is a part of the whole, nothing raises or hangs."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trustgraph_prompt.reader.mend import Unmendable, mend, readings
+from trustgraph_prompt.reader.mend_grammar import Doubts, Effort
+
+MARKS = [
+    *"\"'`“”{}[]():,;=+\\\n #/-.%a1",
+    "//",
+    "/*",
+    "*/",
+    "...",
+    "```",
+    "true",
+    "nul",
+    '"""',
+    '\\"',
+    "\\u12",
+    "&quot;",
+]
+
+strings = st.text() | st.lists(st.sampled_from(MARKS), max_size=6).map("".join)
+scalars = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | strings
+)
+
+
+def containers(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.lists(values, max_size=4) | st.dictionaries(strings, values, max_size=4)
+
+
+documents = containers(st.recursive(scalars, containers, max_leaves=12))
+layouts = st.fixed_dictionaries(
+    {
+        "ensure_ascii": st.booleans(),
+        "indent": st.sampled_from([None, 0, 2, "\t"]),
+        "separators": st.sampled_from([None, (",", ":"), (" , ", " : ")]),
+    }
+)
+
+
+@given(documents, layouts, st.sampled_from(["", " ", "\n", "\n```", "\nand more"]))
+def test_sound_json_keeps_its_value(value: Any, layout: dict[str, Any], rest: str) -> None:
+    text = json.dumps(value, **layout)
+    mended = mend(text + rest)
+    assert mended is not None
+    assert json.dumps(mended.value) == json.dumps(json.loads(text))
+    assert (mended.end, mended.edits, mended.cut) == (len(text), (), False)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": [2], "b": 3, "a": 4}', f'{{"a": {"9" * 300}, "b": 1e5}}', '["\\ud800"]']
+)
+def test_sound_json_is_read_as_the_standard_decoder_does(text: str) -> None:
+    mended = mend(text)
+    assert mended is not None
+    assert list(mended.value) == list(json.loads(text))
+    assert mended.value == json.loads(text)
+
+
+words = st.text(st.sampled_from("ab é,.-'\"\\\n😀"), max_size=8)
+parts = st.recursive(
+    st.none() | st.booleans() | st.integers() | words,
+    lambda values: st.lists(values, max_size=3) | st.dictionaries(words, values, max_size=3),
+    max_leaves=8,
+)
+
+
+def is_part(value: Any, whole: Any) -> bool:
+    """Whether `value` is `whole`, but for what a cut took from its last string, element or member."""
+    if isinstance(whole, str):
+        return isinstance(value, str) and whole.startswith(value)
+    if isinstance(whole, list) and isinstance(value, list) and len(value) <= len(whole):
+        return value[:-1] == whole[: len(value)][:-1] and all(
+            map(is_part, value[-1:], whole[len(value) - 1 :])
+        )
+    if isinstance(whole, dict) and isinstance(value, dict):
+        return value.keys() <= whole.keys() and all(is_part(value[key], whole[key]) for key in value)
+    return type(value) is type(whole) and bool(value == whole)
+
+
+@given(
+    st.lists(parts, min_size=1, max_size=3) | st.dictionaries(words, parts, min_size=1, max_size=3),
+    layouts,
+    st.data(),
+)
+def test_cut_json_is_a_part_of_the_whole(whole: Any, layout: dict[str, Any], data: st.DataObject) -> None:
+    text = json.dumps(whole, **layout)
+    mended = mend(text[: data.draw(st.integers(1, len(text) - 1))])
+    assert mended is not None
+    assert mended.cut
+    assert mended.edits == ()
+    assert is_part(mended.value, whole)
+
+
+@given(
+    documents,
+    st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 3), st.sampled_from(["", *MARKS])), max_size=4),
+)
+def test_whatever_is_changed_in_json_something_is_read(
+    value: Any, changes: list[tuple[int, int, str]]
+) -> None:
+    text = json.dumps(value)
+    for place, removed, mark in changes:
+        place = 1 + place % len(text)
+        text = text[:place] + mark + text[place + removed :]
+    for reading in readings(text, limit=6):
+        assert 0 < reading.end <= len(text)
+        json.dumps(reading.value, allow_nan=False)
+
+
+@given(st.sampled_from("{["), st.lists(st.sampled_from(MARKS), max_size=40))
+def test_whatever_follows_a_bracket_nothing_else_is_raised(bracket: str, marks: list[str]) -> None:
+    text = bracket + "".join(marks)
+    for reading in readings(text, limit=6):
+        assert 0 < reading.end <= len(text)
+        json.dumps(reading.value, allow_nan=False)
+
+
+HOSTILE = [
+    *(
+        '"',
+        "'",
+        "`",
+        "“",
+        ",",
+        ":",
+        "\\",
+        "\n",
+        " ",
+        "a",
+        "1",
+        "a ",
+        '"a" ',
+        '"a",',
+        '"a',
+        ', b: "',
+        "#",
+        "//",
+    ),
+    *(
+        "/*",
+        "...",
+        "```\n",
+        '\\"',
+        "a: ",
+        "x,",
+        '"x" + ',
+        "f(",
+        '{"a":1} ',
+        "[1]",
+        "{a}",
+        "(",
+        "-",
+        "}",
+        "]",
+        "},",
+    ),
+    *("\"x, b: 'y, ", '\n"a": ', '"a\\"b"', '""', "\u00a0", '"a"x', '"a"]', "&quot;", "true "),
+]
+
+
+@pytest.mark.parametrize("start", ["{", "[", '{"a":', '["', '{"a":[{"b":"', '{\\"a\\":\\"'])
+def test_doubtful_places_grow_with_the_text(start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice the text holds at most about twice the places that are looked at, whatever is repeated in it."""
+    looks = 0
+
+    def spend(self: Effort, offset: int) -> None:
+        nonlocal looks
+        looks += 1
+
+    def settle(self: Doubts, what: str, offset: int, *ways: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return ways[0]
+
+    monkeypatch.setattr(Effort, "spend", spend)
+    monkeypatch.setattr(Doubts, "settle", settle)
+
+    def looks_at(text: str) -> int:
+        nonlocal looks
+        looks = 0
+        with suppress(Unmendable):
+            mend(text)
+        return looks
+
+    for token in HOSTILE:
+        once, twice = (looks_at(start + token * count) for count in (1_000, 2_000))
+        assert twice <= 3 * once + 100, token
+        assert twice <= 4 * 2_000 * len(token) + 100, token
