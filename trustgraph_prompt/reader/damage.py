@@ -19,7 +19,8 @@ _LINE_OF_INTEREST = rf"[{{[`~<]|{_MARKED}|{_MARK_BEGUN}|\Z"
 _TAG = f"</?{grammar.THINKING}"
 _TAG_BEGUN = r"</?[a-z]*+\Z"
 _NOTHING = (
-    rf'(?:[^"{{}}[\]<\n]++|"{_CHARACTERS}(?:"|\\?(?=\n))'
+    rf'(?:[^"\'{{}}[\]<\n]++|"{_CHARACTERS}(?:"|\\?(?=\n))'
+    r"|(?<=[{[,:\s])'(?:[^'\\\n]|\\[^\n])*+'(?=\s*+[]},:])|'"
     rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?<=[:[])\n\s*+(?=[{{[])|(?!{_TAG}|{_TAG_BEGUN})<)*+"
 )
 _TOKEN = re.compile(

@@ -10,7 +10,8 @@ import orjson
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import decode, has_long_number, is_too_deep, why_not
-from trustgraph_prompt.reader.outcome import Outcome, Rejected, Stage
+from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
+from trustgraph_prompt.reader.repair import Reading, repair_object
 from trustgraph_prompt.reader.scanner import MAX_REFUSED, Find, Kind, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
@@ -42,9 +43,14 @@ class Objects:
         self.accepted: list[Any] = []
         self.rejected: list[Rejected] = []
         self.retracted: list[Any] = []
+        self.repaired: list[Repaired] = []
         self._contract = contract
         self._limits = contract.limits
-        self._scanner = Scanner(contract.limits, names_wrapper=self._names_wrapper)
+        self._scanner = Scanner(
+            contract.limits,
+            names_wrapper=self._names_wrapper,
+            repair=self._repair if contract.repair else None,
+        )
         self._wrapper = (0, 0)
         self._aside = (0, 0)
         self._says_nothing = False
@@ -76,12 +82,18 @@ class Objects:
             value=self.accepted,
             reason=reason,
             contract=self._contract,
-            stage=Stage.DIRECT if _LINES.match(between) and not full else Stage.EXTRACTED,
+            stage=self._stage(between),
             rejected=tuple(self.rejected),
             issues=self._issues(reason),
             truncated=truncated,
             retracted=tuple(self.retracted),
+            repaired=tuple(self.repaired),
         )
+
+    def _stage(self, between: str) -> Stage:
+        if self.repaired:
+            return Stage.REPAIRED
+        return Stage.DIRECT if _LINES.match(between) and not self._is_full else Stage.EXTRACTED
 
     def _reason(self, truncated: bool | None, says_nothing: bool) -> Reason:
         if self.accepted:
@@ -114,6 +126,12 @@ class Objects:
                 case Kind.BROKEN:
                     error = find.value or why_not(find.raw, self._limits.depth)
                     self._reject(find.raw, find.start, Issue(Reason.INVALID_JSON, f"no JSON: {error}"))
+                case Kind.MENDED:
+                    self.repaired.append(
+                        Repaired(self._count, find.raw, find.start, find.value.edits, Stage.REPAIRED)
+                    )
+                    self.accepted.append(find.value.value)
+                    fresh.append(find.value.value)
                 case Kind.DRAFT:
                     self._retract(0, 0)
                     self._aside = (0, 0)
@@ -125,19 +143,20 @@ class Objects:
                     self._wrapper = len(self.accepted), len(self.rejected)
                 case Kind.WRAPPER_OR_OBJECT if self._contract.accepts(find.value):
                     self._retract(*self._wrapper)
-                    self.accepted.append(find.value)
-                    fresh.append(find.value)
+                    self.accepted.append(self._contract.conform(find.value))
+                    fresh.append(self.accepted[-1])
                 case Kind.NOTHING:
                     self._says_nothing = True
         return fresh
 
     def _judge_all(self, run: Values) -> list[Any]:
-        """The accepted ones among the values of a run."""
-        if len(run.values) > 1 and self._contract.accepts_all(run.values):
-            self.accepted += run.values
-            return run.values
+        """The accepted ones among the values of a run, as the contract takes them."""
+        values = self._contract.conform_all(run.values)
+        if len(values) > 1 and self._contract.accepts_all(values):
+            self.accepted += values
+            return values
         accepted: list[Any] = []
-        for value, raw, start in zip(run.values, run.raws, run.starts, strict=True):
+        for value, raw, start in zip(values, run.raws, run.starts, strict=True):
             if self._contract.accepts(value):
                 self.accepted.append(value)
                 accepted.append(value)
@@ -150,12 +169,21 @@ class Objects:
         self._refused += 1
         if self._refused > MAX_REFUSED:
             return False
-        self.rejected.append(Rejected(len(self.accepted) + len(self.rejected), raw, issues, start))
+        self.rejected.append(Rejected(self._count, raw, issues, start))
         return True
+
+    @property
+    def _count(self) -> int:
+        """How many objects of the answer there were."""
+        return len(self.accepted) + len(self.rejected)
+
+    def _repair(self, raw: str, ends_text: bool) -> Reading | None:
+        return repair_object(raw, self._contract, ends_text=ends_text)
 
     def _retract(self, accepted: int, rejected: int) -> None:
         self.retracted += self.accepted[accepted:]
         del self.accepted[accepted:], self.rejected[rejected:]
+        self.repaired = [repaired for repaired in self.repaired if repaired.index < accepted + rejected]
 
     def _names_wrapper(self, key: str) -> bool:
         name = decode(key)
@@ -184,6 +212,7 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     depth = contract.limits.depth
     if max(map(len, lines)) > depth and is_too_deep(values, content, depth + 1):
         return None
+    values = contract.conform_all(values)
     return values if contract.accepts_all(values) else None
 
 

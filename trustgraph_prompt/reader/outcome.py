@@ -14,6 +14,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid, excerpt
 from trustgraph_prompt.reader import place
+from trustgraph_prompt.reader.mend import Edit
 
 MAX_ISSUE = 300  # characters of one issue in an explanation: a path holds the keys that a model wrote
 MAX_SEARCHED = 100_000  # characters of an answer in which an explanation looks for duplicate keys
@@ -45,6 +46,20 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
+class Repaired:
+    """One object whose JSON was mended: the `index`-th of the answer (from 0), its raw text, and how.
+
+    `start` is where `raw` begins in the text of its call, in characters, and edits count from there.
+    """
+
+    index: int
+    raw: str
+    start: int
+    edits: tuple[Edit, ...]
+    stage: Stage
+
+
+@dataclass(frozen=True, slots=True)
 class CallReport:
     """One call to a model: why it was made, what came back byte for byte, how it ended, what it cost."""
 
@@ -63,7 +78,8 @@ class Outcome:
     `value` may be used whenever `reason` is `SUCCESS`: a str for text, a JSON value for json, the list of
     accepted objects for jsonl (which is a list, perhaps empty, whatever the reason). `truncated` is None
     where neither text nor wire tells. `issues` are about the answer as a whole, those of single objects
-    stand with their `rejected`. `retracted` are objects a stream had given and the whole text took back.
+    stand with their `rejected`. `repaired` are the objects whose JSON was mended. `retracted` are objects a
+    stream had given and the whole text took back.
     """
 
     value: Any
@@ -74,6 +90,7 @@ class Outcome:
     issues: tuple[Issue, ...] = ()
     truncated: bool | None = None
     retracted: tuple[Any, ...] = ()
+    repaired: tuple[Repaired, ...] = ()
     calls: tuple[CallReport, ...] = ()
     cause: Exception | None = None
 

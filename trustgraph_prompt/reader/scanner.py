@@ -21,8 +21,10 @@ from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.damage import Damage, next_value
 from trustgraph_prompt.reader.decode import NotJson, decode, decode_at, has_long_number, is_too_deep, value_of
+from trustgraph_prompt.reader.repair import Reading
 from trustgraph_prompt.reader.value import LONGEST_WRAPPER, OpenValue, Progress, Raw
 
+_MOST_REREAD = 200_000  # characters that were taken for a part of a broken value, and are read anew
 MAX_REFUSED = 1_000  # values: what is broken or refused takes longest
 
 # Each alternative begins with a character of its own, which is searched for first.
@@ -40,6 +42,7 @@ _FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
 _CLOSES = {"{": "}", "[": "]"}
 _QUOTES = "'“”‘’`"
 _ARRAY_OF_OBJECTS = re.compile(r"\[\s*+\{")
+_BARE_KEY = re.compile(r"\{\s*+[^\W\d][\w-]{0,60}\s*+:")
 _LINE_ENDS = re.compile(r"[ \t\r]*\n")
 
 
@@ -50,6 +53,7 @@ class Kind(Enum):
     DRAFT = auto()  # everything before this was thinking
     ASIDE = auto()  # what follows is thinking, if it comes to an end
     ASIDE_ENDS = auto()
+    MENDED = auto()  # what is not JSON, and could be repaired; `value` is what the repair found
     WRAPPER = auto()  # the values that follow are elements of `{"items": […]}`
     WRAPPER_OR_OBJECT = auto()  # a wrapper with other members too, whole: perhaps it is an object itself
     NOTHING = auto()  # a wrapper without elements: the answer says that there is nothing
@@ -87,7 +91,7 @@ class Scanner:
     """Finds the objects in the text of an answer; with `arrays`, the outermost arrays too.
 
     `names_wrapper(key)` says whether an object whose first member is `key` with an array of objects merely
-    wraps them; `key` is a JSON string.
+    wraps them; `key` is a JSON string. `repair(text, ends_text)` says what a broken value was meant to be.
 
     After `close`: `cut` is whether the text ends within a value or in thinking, `fenced` whether in a code
     fence, `between` what stood around the values (each is `{}` there, or `{\\n}` if it took several lines),
@@ -102,6 +106,7 @@ class Scanner:
         *,
         arrays: bool = False,
         names_wrapper: Callable[[str], bool] = lambda _: False,
+        repair: Callable[[str, bool], Reading | None] | None = None,
     ) -> None:
         self.cut = False
         self.fenced = False
@@ -110,6 +115,8 @@ class Scanner:
         self.ends_draft = False
         self._limits = limits
         self._roots = _VALUES if arrays else _OBJECTS
+        self._repair = repair
+        self._may_repair = _MOST_REREAD if repair else 0
         self._names_wrapper = cache(names_wrapper)
         self._between: list[str] = []
         self._behind = 0  # how many parts of it stand before the last end of thinking
@@ -330,11 +337,15 @@ class Scanner:
             )
             self._mode = self._follow
             return True
-        if mark == "{" and (line or first in _QUOTES):
+        if mark == "{" and (line or first in _QUOTES or self._begins_bare(start)):
             self._damage = Damage([mark], Raw(start, self._passed), self._column, awaits_value=False)
             self._mode = self._measure
             return True
         return False
+
+    def _begins_bare(self, start: int) -> bool:
+        """Whether an object begins there whose keys have no quotes, if that can be repaired."""
+        return self._repair is not None and _BARE_KEY.match(self._window, start) is not None
 
     def _first_within(self, start: int) -> str:
         """The first character behind a bracket, or nothing."""
@@ -448,9 +459,20 @@ class Scanner:
     def _end_broken(self, text: str, at: int, length: int, position: int) -> int:
         """Of what begins `at` and ends at `position`, the first `length` are broken; go on behind them."""
         self._between.append("{}")
-        self._give_broken(text[:length].strip(), at)
+        raw = text[:length].rstrip()
+        if reading := self._repaired(raw, ends_text=self._final and position == len(self._window)):
+            self._may_repair -= length - reading.end
+            length = reading.end
+            self._mark(Kind.MENDED, raw[:length], at, reading)
+        else:
+            self._give_broken(raw, at)
         self._mode = self._search
         return self._go_back(text, length, position)
+
+    def _repaired(self, raw: str, *, ends_text: bool) -> Reading | None:
+        if self._repair is None or self._may_repair <= 0:
+            return None
+        return self._repair(raw, ends_text)
 
 
 def _landmark_begins(window: str, position: int) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, why_not
-from trustgraph_prompt.reader.outcome import Outcome, Stage
+from trustgraph_prompt.reader.outcome import Outcome, Repaired, Stage
+from trustgraph_prompt.reader.repair import repair_values
 from trustgraph_prompt.reader.scanner import Find, Kind, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
@@ -35,6 +36,17 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
             return _outcome([value], contract, Stage.DIRECT, cut_short(finish_reason))
     scanner = Scanner(contract.limits, arrays=True)
     candidates = _candidates([*scanner.feed(text), *scanner.close()], contract.limits.depth)
+    outcome = _strictly(text, contract, finish_reason, scanner, candidates)
+    sound = outcome.ok and not any(isinstance(candidate.value, NotJson) for candidate in candidates)
+    if not contract.repair or sound or scanner.full:
+        return outcome
+    return _repaired(text, contract, finish_reason, scanner.thought, outcome)
+
+
+def _strictly(
+    text: str, contract: Contract, finish_reason: str | None, scanner: Scanner, candidates: list[_Candidate]
+) -> Outcome:
+    """What is said without any repair."""
     cut = scanner.cut or _CUT_STRING.match(text, scanner.thought) is not None
     truncated = cut_short(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
     if scalar := _scalar(text, scanner.thought):
@@ -56,6 +68,39 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     return _failure(contract, Reason.EXTRACTION_FAILED, "no JSON in the answer", truncated)
 
 
+def _repaired(
+    text: str, contract: Contract, finish_reason: str | None, start: int, strict: Outcome
+) -> Outcome:
+    """What is said once what is broken is mended; `strict` where that says nothing, or is what it says."""
+    by_stage: dict[Stage, dict[str, tuple[Any, Repaired]]] = {}
+    refused: tuple[Any, ...] = ()
+    for root, readings in repair_values(text, start, contract):
+        fitting = ((reading, fit) for reading in readings if (fit := _fit(reading.value, contract)))
+        reading, fit = next(fitting, (readings[0], None))
+        if fit is None:
+            refused = (reading.value,)
+            continue
+        stage = Stage.SALVAGED if reading.cut else Stage.REPAIRED if reading.edits else Stage.EXTRACTED
+        repaired = Repaired(0, text[root : reading.end], root, reading.edits, stage)
+        by_stage.setdefault(stage, {})[json.dumps(fit[0], sort_keys=True)] = fit[0], repaired
+    if not by_stage:
+        issues = contract.issues(refused[0]) if refused else strict.issues
+        return replace(strict, issues=issues, reason=Reason.REPAIR_FAILED) if refused else strict
+    stage = min(by_stage)
+    if len(by_stage[stage]) > 1:
+        message = f"{len(by_stage[stage])} different values would do"
+        return _failure(contract, Reason.AMBIGUOUS, message, strict.truncated)
+    [(value, repaired)] = by_stage[stage].values()
+    if stage is Stage.EXTRACTED:
+        return (
+            strict
+            if strict.ok
+            else Outcome(value, Reason.SUCCESS, contract, stage, truncated=strict.truncated)
+        )
+    truncated = cut_short(finish_reason, within_value=stage is Stage.SALVAGED)
+    return Outcome(value, Reason.SUCCESS, contract, stage, truncated=truncated, repaired=(repaired,))
+
+
 def _outcome(values: list[Any], contract: Contract, stage: Stage, truncated: bool | None) -> Outcome:
     fitting = {json.dumps(fit[0], sort_keys=True): fit for value in values if (fit := _fit(value, contract))}
     if not fitting:
@@ -70,13 +115,16 @@ def _outcome(values: list[Any], contract: Contract, stage: Stage, truncated: boo
 
 
 def _fit(value: Any, contract: Contract) -> tuple[Any, bool] | None:
-    """The value that the contract accepts, and whether it had to be unwrapped: the list that is all of it."""
+    """The value that the contract accepts, as it takes it, and whether it had to be unwrapped.
+
+    Unwrapped is the list that is all of an object where a list was asked for.
+    """
     if contract.accepts(value):
-        return value, False
+        return contract.conform(value), False
     if contract.many and isinstance(value, dict) and len(value) == 1:
         [wrapped] = value.values()
         if contract.accepts(wrapped):
-            return wrapped, True
+            return contract.conform(wrapped), True
     return None
 
 
