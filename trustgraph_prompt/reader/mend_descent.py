@@ -40,6 +40,7 @@ _OBJECT = rf"\{{{_BLANK}(?:{_MEMBER}(?:,{_BLANK}{_MEMBER})*+)?+\}}"
 _MEMBERS = re.compile(rf"(?>{_BLANK}{_MEMBER},)+(?={_BLANK}{_KEY})")
 _ELEMENTS = re.compile(
     rf"(?>{_BLANK}(?:{_SCALAR}|{_ARRAY}|{_OBJECT}){_BLANK},)+(?={_BLANK}(?:{_SCALAR}{_BLANK}[],]|[\[{{]))"
+    rf"|{_BLANK}{_OBJECT}"
 )
 
 _JSON_SPACE = re.compile(r"[ \t\r\n]*+")
@@ -319,9 +320,10 @@ class Descent:
         text = self._text
         mark = self._next(commas=True)
         if top.bracket == "[" and mark and (run := _ELEMENTS.match(text, self.end)):
-            top.items += json.loads(f"[{run[0][:-1]}]")
+            elements = run[0].removesuffix(",")
+            top.items += json.loads(f"[{elements}]")
             self._meant = True
-            self.end = run.end() - 1
+            self.end += len(elements)
         elif mark == "":
             self._end_cut()
         elif mark in "}])":
