@@ -57,7 +57,10 @@ _BARE_WORD = re.compile(rf"{_WORD}(?={SPACE}([{QUOTES}\[{{,}}]|\Z))")
 _MISPLACED = re.compile(rf"[^\s{QUOTES}{{}}\[\],]++|(?s:.)")
 _KEY_OF_LOST_OBJECT = re.compile(rf"[^\W\d][\w$-]*+{SPACE}[:：]{SPACE}[{QUOTES}\[{{\d-]")
 _PREFIX = re.compile(r"(?:[rbfuRBFU]|[rR][bBfF]|[bBfF][rR])(?=\"[^\s\",\]}][^\"]*+\"|'[^\s',\]}][^']*+')")
-_CALL = re.compile(r"(?:new\s+)?[^\W\d][\w$.]*+\s*+\((?=\s*+(?:[\"'`“‘{\[]|-?[\d.]++[^\S\n]*+\)))")
+# A call with one argument; any other is text.
+_CALL = re.compile(
+    r"(?:new\s+)?[^\W\d][\w$.]*+\s*+\((?=\s*+(?:[{\[]|(?:\"[^\"\n]*+\"|'[^'\n]*+'|`[^`\n]*+`|-?[\d.]++)\s*+\)))"
+)
 _TUPLE = re.compile(r"\((?=\s*+(?:[\"'\[{(]|-?[\d.]++\s*+,|(?:None|True|False)\b|\)))")
 _PLACEHOLDER = re.compile(r"\{[^\W\d][\w.]*+\}(?=\s*+[,}\]])|\{\{ ?[^\W\d][\w.]*+ ?\}\}(?=\s*+[,}\]])")
 _ESCAPED_QUOTES = re.compile(r'\\"[^"]*+(?<=\\)"')
