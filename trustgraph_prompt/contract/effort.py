@@ -53,9 +53,14 @@ class Effort:
             raise ContractError("the schema is too large once its references are followed")
 
     @property
-    def is_bounded(self) -> bool:
-        """Whether it is little for every value, and nothing from some depth on."""
-        return max(self._levels) <= _SMALL and self._levels[-1] == 0
+    def is_small(self) -> bool:
+        """Whether it is little for every value, but for its depth."""
+        return max(self._levels) <= _SMALL
+
+    @property
+    def has_end(self) -> bool:
+        """Whether the schema asks nothing of what is nested deep enough; a recursive one has no end."""
+        return self._levels[-1] == 0
 
     def exceeds(self, limit: int, value: object) -> bool:
         """Whether it takes more than `limit` to judge `value`, or the value is nested too deep for it."""

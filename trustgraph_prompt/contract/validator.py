@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import jsonschema_rs
+import orjson
 
 from trustgraph_prompt.contract.effort import MAX_EFFORT, Effort
 from trustgraph_prompt.contract.pointer import pointer
@@ -38,7 +39,7 @@ class Validator:
         self.references = References(schema if isinstance(schema, dict) else {})
         self._compiled = self._compile(schema)
         self._effort = Effort(self.references, depth)
-        self._is_bounded = self._effort.is_bounded
+        self._is_bounded = self._effort.is_small and self._effort.has_end
         self.is_valid: Callable[[Any], bool] = self._compiled.is_valid if self._is_bounded else self._is_valid
 
     @cached_property
@@ -49,7 +50,7 @@ class Validator:
 
     def are_valid(self, values: Iterable[Any]) -> bool:
         """Whether each of the values is."""
-        if self._is_bounded and isinstance(values, list):
+        if isinstance(values, list) and (self._is_bounded or self._is_harmless(values)):
             return self._list.is_valid(values)
         return all(map(self.is_valid, values))
 
@@ -76,9 +77,19 @@ class Validator:
         return self._compile({"pattern": pattern})
 
     def _is_valid(self, value: Any) -> bool:
-        if self._effort.exceeds(MAX_EFFORT, value):
+        if not self._is_harmless(value) and self._effort.exceeds(MAX_EFFORT, value):
             raise TooMuchError("too large, or nested too deep, to be held against this schema")
         return self._compiled.is_valid(value)
+
+    def _is_harmless(self, value: Any) -> bool:
+        """Whether a value certainly takes little: it is not nested deep, as the encoder is quick to find."""
+        if not self._effort.is_small:
+            return False
+        try:
+            orjson.dumps(value)
+        except TypeError:  # more than 254 levels, or an integer of more than 64 bits
+            return False
+        return True
 
     @cached_property
     def _registry(self) -> jsonschema_rs.Registry:

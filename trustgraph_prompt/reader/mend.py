@@ -22,7 +22,7 @@ _REFERENCE = re.compile(r"\[\s*+\d{1,3}\s*+\](?:\(|[ \t]++[^\W\d])|\[[^][(){}\"'
 _SAYS_MORE = re.compile(
     rf"\[(?:{SPACE}[\[,，])*+{SPACE}(?:[{QUOTES}\[{{(\d.\-+\]]|//|/\*|#\s|\Z|[tfn]\w*+{SPACE}(?:[,\]]|\Z)|(?:True|False|None)\b)"
 )
-_WORDS_ALONE = re.compile(r"\[[^][{}]*+(?:\][ \t]*+[,;.]?[ \t]*+(?:\r?\n|\Z|`)|\Z)")
+_WORDS_ALONE = re.compile(r"\[[^][{}]*(?:,\s*+[{\[]|\][ \t]*+[,;.]?[ \t]*+(?:\r?\n|\Z|`)|\Z)")
 _ALONE_BEFORE = re.compile(r"(?:\A|[\n:=(`])[ \t]*\Z")
 _FORMAT = re.compile(r"\{\w*:(?:[<>^#,][^\s{}]{0,8}|(?=[^}]?[\d.])[ +]?\d*\.?\d*[bcdeEfFgGnosxX%])\}")
 

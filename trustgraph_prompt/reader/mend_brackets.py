@@ -121,6 +121,8 @@ class Brackets:
 
     def _fits(self, follows: str, depth: int) -> bool:
         if depth == 0:
-            return follows == "end"
+            elements = self.open[-1].items
+            another = self.missing[0] == "}" and not (elements and isinstance(elements[-1], dict))
+            return follows == "end" or (another and follows == "element")
         closer = self.missing[depth - 1]
         return follows == closer or ("member" in follows if closer == "}" else follows == "element")

@@ -40,6 +40,7 @@ _OBJECT = rf"\{{{_BLANK}(?:{_MEMBER}(?:,{_BLANK}{_MEMBER})*+)?+\}}"
 _MEMBERS = re.compile(rf"(?>{_BLANK}{_MEMBER},)+(?={_BLANK}{_KEY})")
 _ELEMENTS = re.compile(
     rf"(?>{_BLANK}(?:{_SCALAR}|{_ARRAY}|{_OBJECT}){_BLANK},)+(?={_BLANK}(?:{_SCALAR}{_BLANK}[],]|[\[{{]))"
+    rf"|{_BLANK}{_OBJECT}"
 )
 
 _JSON_SPACE = re.compile(r"[ \t\r\n]*+")
@@ -56,7 +57,10 @@ _BARE_WORD = re.compile(rf"{_WORD}(?={SPACE}([{QUOTES}\[{{,}}]|\Z))")
 _MISPLACED = re.compile(rf"[^\s{QUOTES}{{}}\[\],]++|(?s:.)")
 _KEY_OF_LOST_OBJECT = re.compile(rf"[^\W\d][\w$-]*+{SPACE}[:：]{SPACE}[{QUOTES}\[{{\d-]")
 _PREFIX = re.compile(r"(?:[rbfuRBFU]|[rR][bBfF]|[bBfF][rR])(?=\"[^\s\",\]}][^\"]*+\"|'[^\s',\]}][^']*+')")
-_CALL = re.compile(r"(?:new\s+)?[^\W\d][\w$.]*+\s*+\((?=\s*+(?:[\"'`“‘{\[]|-?[\d.]++[^\S\n]*+\)))")
+# A call with one argument; any other is text.
+_CALL = re.compile(
+    r"(?:new\s+)?[^\W\d][\w$.]*+\s*+\((?=\s*+(?:[{\[]|(?:\"[^\"\n]*+\"|'[^'\n]*+'|`[^`\n]*+`|-?[\d.]++)\s*+\)))"
+)
 _TUPLE = re.compile(r"\((?=\s*+(?:[\"'\[{(]|-?[\d.]++\s*+,|(?:None|True|False)\b|\)))")
 _PLACEHOLDER = re.compile(r"\{[^\W\d][\w.]*+\}(?=\s*+[,}\]])|\{\{ ?[^\W\d][\w.]*+ ?\}\}(?=\s*+[,}\]])")
 _ESCAPED_QUOTES = re.compile(r'\\"[^"]*+(?<=\\)"')
@@ -319,9 +323,10 @@ class Descent:
         text = self._text
         mark = self._next(commas=True)
         if top.bracket == "[" and mark and (run := _ELEMENTS.match(text, self.end)):
-            top.items += json.loads(f"[{run[0][:-1]}]")
+            elements = run[0].removesuffix(",")
+            top.items += json.loads(f"[{elements}]")
             self._meant = True
-            self.end = run.end() - 1
+            self.end += len(elements)
         elif mark == "":
             self._end_cut()
         elif mark in "}])":

@@ -21,7 +21,10 @@ from trustgraph_prompt.reader.mend_grammar import (
 )
 
 _NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
-_PLAIN = re.compile(rf"(?:{_NUMBER}|true|false|null)(?=[ \t\r\n]*+[,}}\]]|[ \t]++-?\d[\d.]*+[\s,\]])")
+_PLAIN = re.compile(rf"(?:{_NUMBER}|true|false|null)(?=[ \t\r\n]*+[,}}\]])")
+_PLAIN_OF_MANY = re.compile(
+    rf"(?:{_NUMBER}|true|false|null)(?=[ \t]++(?:-?\d[\d.]*+|true|false|null)[\s,\]])"
+)
 _PLAIN_NUMBER = re.compile(_NUMBER)
 _PLAIN_LITERALS = {"true": True, "false": False, "null": None}
 _LITERALS: dict[str, bool | None] = {"True": True, "TRUE": True, "False": False, "FALSE": False}
@@ -69,7 +72,7 @@ class Words:
     def read(self, start: int, place: Place, brackets: Sequence[str]) -> Bare:
         """The value that begins at `start`; `brackets` are those that are missing around it."""
         text = self._text
-        plain = _PLAIN.match(text, start)
+        plain = _PLAIN.match(text, start) or (place is Place.ELEMENT and _PLAIN_OF_MANY.match(text, start))
         if plain and not (place is Place.MEMBER and _GROUPED.match(text, plain.end())):
             end = after = plain.end()
         else:
