@@ -319,6 +319,9 @@ def test_deep_nesting_is_refused(bracket: str) -> None:
         mend(bracket * 10_000)
     assert refused.value.offset < 2_000
     assert mend("[[1,],]", max_depth=2) is not None
+    with pytest.raises(Unmendable) as refused:
+        mend("- " + r"{\"a\":" * 10_000, 2)
+    assert refused.value.offset == 2 + 200 * len(r"{\"a\":")
     with pytest.raises(Unmendable, match="nested deeper than 2 levels"):
         mend("[[[1,],],]", max_depth=2)
 

@@ -111,7 +111,10 @@ def _read_notation(
     while True:
         doubts.met.clear()
         plain = _Rewritten(text[start : start + size], notation)
-        mended = _descend(plain.text, 0, names, doubts, max_depth)
+        try:
+            mended = _descend(plain.text, 0, names, doubts, max_depth)
+        except Unmendable as refused:
+            raise Unmendable(str(refused), start + plain.source(refused.offset)) from None
         if mended is None:
             return None
         if not mended.cut or start + size >= len(text):
