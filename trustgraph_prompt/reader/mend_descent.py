@@ -215,7 +215,7 @@ class Descent:
         elif mark in "{[":
             self._open_without_key(top, mark)
         else:
-            self._read_key(top, mark)
+            self._read_key(top)
 
     def _end_object(self) -> None:
         """Another object begins where a key should: all that is open ends, up to an array or altogether."""
@@ -235,7 +235,7 @@ class Descent:
         self._edit(start, "a value without a key")
         self._begin(mark, start)
 
-    def _read_key(self, top: Open, mark: str) -> None:
+    def _read_key(self, top: Open) -> None:
         text, start = self._text, self.end
         if prefix := _PREFIX.match(text, start):
             self.end = prefix.end()
