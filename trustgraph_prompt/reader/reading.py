@@ -73,7 +73,8 @@ class StreamReader:
             value: list[object] | None = None if self._objects is None else []
             return Outcome(value, Reason.EMPTY, contract, issues=(issue,), truncated=truncated)
         if self._objects is None:
-            return read_value(text.removeprefix(_BOM), contract, finish_reason)
+            at_its_place = " " + text[1:] if text.startswith(_BOM) else text
+            return read_value(at_its_place, contract, finish_reason)
         self._objects.feed(rest)
         return self._objects.close(finish_reason)
 
