@@ -18,18 +18,20 @@ _MARK_BEGUN = r"(?:[-*+•]|\d{1,6}[.):]?)[ \t]*+\Z"
 _LINE_OF_INTEREST = rf"[{{[`~<]|{_MARKED}|{_MARK_BEGUN}|\Z"
 _TAG = f"</?{grammar.THINKING}"
 _TAG_BEGUN = r"</?[a-z]*+\Z"
+_PAIR = rf'[{{[](?:[^"{{}}[\]<\n]++|"{_CHARACTERS}")*+[}}\]]'
 _NOTHING = (
-    rf'(?:[^"\'{{}}[\]<\n]++|"{_CHARACTERS}(?:"|\\?(?=\n))'
-    r"|(?<=[{[,:\s])'(?:[^'\\\n]|\\[^\n])*+'(?=\s*+[]},:])|'"
+    rf'(?:[^"{{}}[\]<\n]++|"{_CHARACTERS}"|{_PAIR}'
     rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?<=[:[])\n\s*+(?=[{{[])|(?!{_TAG}|{_TAG_BEGUN})<)*+"
 )
+_OPENS = rf"(?:[{{[](?=[{{[])|(?:{_PAIR}|[{{[]){_NOTHING})++"
 _TOKEN = re.compile(
-    rf'{_NOTHING}(?:(?P<opens>(?:[{{[]{_NOTHING})++)|(?P<closes>[}}\]]++)|(?P<string>")|(?P<line>\n\s*+)'
+    rf'{_NOTHING}(?:(?P<opens>{_OPENS})|(?P<closes>[}}\]]++)|(?P<string>")|(?P<line>\n\s*+)'
     rf"|(?P<tag>{_TAG})|(?P<end><|\Z))",
     re.IGNORECASE,
 )
 _STRINGS = re.compile(rf'"{_CHARACTERS}"?')
-_BRACKETS = re.compile(r"[{[]")
+_PAIRS = re.compile(r"[{[][^][{}]*+[}\]]")
+_ALL_ELSE = re.compile(r"[^{[]++")
 _CHARACTERS_OF_STRING = re.compile(_CHARACTERS)
 _MARK_AND_VALUE = re.compile(_MARKED)
 
@@ -65,7 +67,9 @@ class Damage:
         self._stack = stack
         self._column = column
         self._in_string = in_string
-        self._last = (":" if stack[-1] == "{" else ",") if awaits_value else stack[-1]
+        self._last = '"'  # the last visible character; any that no value follows will do
+        if awaits_value:
+            self._last = ":" if stack[-1] == "{" else ","
 
     def advance(self, window: str, position: int, final: bool) -> tuple[bool, int]:
         """Go on from `position`: whether the value is over, and where; or how far the window was used."""
@@ -80,7 +84,7 @@ class Damage:
             self._last = window[position:start].rstrip()[-1:] or self._last
             position = end
             if kind == "opens":
-                self._stack.extend(_BRACKETS.findall(_STRINGS.sub("", token[kind])))
+                self._stack.extend(_ALL_ELSE.sub("", _PAIRS.sub("", _STRINGS.sub("", token[kind]))))
                 self._last = token[kind].rstrip()[-1]
             elif kind == "closes":
                 if end - start >= len(self._stack):
@@ -88,6 +92,7 @@ class Damage:
                 del self._stack[start - end :]
                 self._last = "]"
             elif kind == "string":
+                self._last = '"'
                 position = self._leave_string(window, end)
             elif kind == "line":
                 begins = self._begins_anew(window, end, end - window.rfind("\n", start, end) - 1)
