@@ -215,6 +215,12 @@ class Scanner:
             return
         self._mark(Kind.BROKEN, raw, start, error)
 
+    def _give_mended(self, raw: str, start: int, reading: Reading) -> None:
+        self._objects += 1
+        self.full = self._objects > self._limits.objects
+        if not self.full:
+            self._mark(Kind.MENDED, raw, start, reading)
+
     def _search(self, position: int) -> int | None:
         """Between values: look for the next one, past fences and thinking."""
         window, between, passed = self._window, self._between, position
@@ -471,7 +477,7 @@ class Scanner:
         if reading := self._repaired(raw, ends_text=self._final and position == len(self._window)):
             self._may_repair -= length - reading.end
             length = reading.end
-            self._mark(Kind.MENDED, raw[:length], at, reading)
+            self._give_mended(raw[:length], at, reading)
         else:
             self._give_broken(raw, at)
         self._mode = self._search

@@ -41,7 +41,8 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     sound = outcome.ok and not any(isinstance(candidate.value, NotJson) for candidate in candidates)
     if not contract.repair or sound or scanner.full:
         return outcome
-    return _repaired(text, contract, finish_reason, scanner.thought, outcome)
+    start = candidates[0].start if scanner.ends_draft and candidates else scanner.thought
+    return _repaired(text, contract, finish_reason, start, outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +82,14 @@ def _repaired(
 ) -> Outcome:
     """What is said once what is broken is mended; `strict` where that says nothing, or is what it says."""
     by_stage: dict[Stage, dict[str, tuple[Any, Repaired]]] = {}
-    refused: _Candidate | None = None
+    refused: tuple[_Candidate, bool] | None = None
     for root, readings in repair_values(text, start, contract):
         fitting = ((reading, fit) for reading in readings if (fit := _fit(reading.value, contract)))
         reading, fit = next(fitting, (readings[0], None))
         raw = text[root : reading.end]
         if fit is None:
-            refused = _Candidate(reading.value, raw, root) if reading.edits or reading.cut else refused
+            if reading.edits or reading.cut:
+                refused = _Candidate(reading.value, raw, root), reading.cut
             continue
         stage = Stage.SALVAGED if reading.cut else Stage.REPAIRED if reading.edits else Stage.EXTRACTED
         repaired = Repaired(0, raw, root, reading.edits, stage)
@@ -95,8 +97,10 @@ def _repaired(
     if not by_stage:
         if refused is None or strict.reason is Reason.TRUNCATED:
             return strict
-        issues = contract.issues(refused.value)
-        return replace(_refused(refused, issues, contract, strict.truncated), reason=Reason.REPAIR_FAILED)
+        meant, cut = refused
+        truncated = cut_short(finish_reason, within_value=True) if cut else strict.truncated
+        outcome = _refused(meant, contract.issues(meant.value), contract, truncated)
+        return replace(outcome, reason=Reason.REPAIR_FAILED)
     stage = min(by_stage)
     if len(by_stage[stage]) > 1:
         return _ambiguous(len(by_stage[stage]), contract, strict.truncated)
