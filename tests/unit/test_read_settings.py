@@ -249,7 +249,7 @@ def test_whatever_is_set_the_stream_comes_to_the_same_and_each_object_is_accepte
         assert text.startswith(repaired.raw, repaired.start)
         end = repaired.start + len(repaired.raw)
         assert all(repaired.start <= edit.offset <= end for edit in repaired.edits)
-    indices = [one.index for one in (*whole.rejected, *whole.repaired)]
+    indices = [one.index for one in whole.rejected] + [one.index for one in whole.repaired]
     assert len(indices) == len(set(indices))
     assert all(index < len(whole.objects) + len(whole.rejected) for index in indices)
     assert (whole.stage >= Stage.REPAIRED) == bool(whole.repaired)
