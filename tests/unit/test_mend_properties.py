@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trustgraph_prompt.reader.mend import Unmendable, mend, readings
-from trustgraph_prompt.reader.mend_grammar import Doubts, Effort
+from trustgraph_prompt.reader.mend.doubts import Doubts, Effort
 
 MARKS = [
     *"\"'`“”{}[]():,;=+\\\n #/-.%a1",

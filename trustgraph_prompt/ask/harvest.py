@@ -8,7 +8,7 @@ from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ProviderError
-from trustgraph_prompt.reader import CallReport, Outcome, Rejected
+from trustgraph_prompt.reader import CallReport, Outcome, Rejected, Repaired
 from trustgraph_prompt.wire import canonical
 
 #: Calls one cut answer is continued with at most, whatever the budget: a model that invents new objects
@@ -53,6 +53,7 @@ class Harvest:
         self.replies: list[Reply] = []
         self.objects: list[Any] = []
         self.rejected: list[Rejected] = []
+        self.repaired: list[Repaired] = []
         self.retracted: list[Any] = []
         self._keys: set[bytes] = set()  # of the objects that earlier calls brought
         self._fresh: list[bytes] = []  # of those that the last call brought, where it was cut
@@ -94,6 +95,7 @@ class Harvest:
             self._forget_the_attempt()
         self.replies.append(reply)
         self.rejected += (replace(r, index=r.index + self._seen) for r in reply.outcome.rejected)
+        self.repaired += (replace(r, index=r.index + self._seen) for r in reply.outcome.repaired)
         self.retracted += self._new(reply.outcome.retracted)
         if self.contract.format == "jsonl":
             new = self._new(reply.outcome.value)
@@ -108,6 +110,7 @@ class Harvest:
     def _forget_the_attempt(self) -> None:
         self.replies.clear()
         self.rejected.clear()
+        self.repaired.clear()
         self._seen = 0
 
     @property

@@ -37,6 +37,7 @@ def verdict(harvest: Harvest, end: Issue | None = None, cause: ProviderError | N
             default=harvest.last.outcome.stage,
         ),
         rejected=tuple(harvest.rejected),
+        repaired=tuple(harvest.repaired),
         issues=_issues(harvest) + ends,
         truncated=_truncated(harvest),
         retracted=tuple(harvest.retracted),

@@ -83,8 +83,23 @@ def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
         "truncated": outcome.truncated,
         "issues": [issue_as_json(issue) for issue in outcome.issues],
         "rejected": [
-            {"index": r.index, "raw": r.raw, "issues": [issue_as_json(issue) for issue in r.issues]}
+            {
+                "index": r.index,
+                "start": r.start,
+                "raw": r.raw,
+                "issues": [issue_as_json(issue) for issue in r.issues],
+            }
             for r in outcome.rejected
+        ],
+        "repaired": [
+            {
+                "index": r.index,
+                "start": r.start,
+                "raw": r.raw,
+                "stage": r.stage.name.lower(),
+                "edits": [{"start": edit.offset, "what": edit.what} for edit in r.edits],
+            }
+            for r in outcome.repaired
         ],
         "retracted": list(outcome.retracted),
         "calls": [asdict(call) for call in outcome.calls],
@@ -118,7 +133,8 @@ def print_value(outcome: Outcome) -> None:
 
 
 def _explain(outcome: Outcome) -> None:
-    for rejected in outcome.rejected:
+    objects = outcome.rejected if outcome.contract.format == "jsonl" else ()
+    for rejected in objects:
         for issue in rejected.issues:
             note(f"refused object {rejected.index + 1}: {issue}")
     if outcome.truncated:
@@ -127,4 +143,4 @@ def _explain(outcome: Outcome) -> None:
         note(f"error: {outcome.cause}")
     elif not outcome.ok:
         why = f"error: {outcome.reason.value}"
-        note(why if outcome.rejected else f"{why}: {outcome.explain()}")
+        note(why if objects else f"{why}: {outcome.explain()}")

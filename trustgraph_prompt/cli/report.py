@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
-
-import orjson
 
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.caret import underlined, visible
 from trustgraph_prompt.errors import Issue, Reason, excerpt
-from trustgraph_prompt.reader import Outcome, Rejected, Stage, place
+from trustgraph_prompt.reader import Outcome, Rejected, Repaired, Stage, place
 
 IN_SHORT = 10
 AT_LENGTH = 50
 """How many remarks are told to people; programs get all."""
-
-CANDIDATES = 20
-"""How many values of a text are tried to find the one that was refused."""
 
 _STAGES = {
     Stage.NATIVE: "read as it is",
@@ -30,9 +24,7 @@ _STAGES = {
     Stage.REPAIRED: "repaired, since the JSON itself was broken",
     Stage.SALVAGED: "salvaged: a cut value was closed up",
 }
-_NO_JSON = (Reason.INVALID_JSON, Reason.EXTRACTION_FAILED)
 _BRACKET = re.compile(r"[{\[]")
-_PLACE_IN_RAW = re.compile(r"(?: starting)? at line \d+ column \d+\Z")  # ours are in the file
 
 
 class Remark(NamedTuple):
@@ -54,7 +46,8 @@ class Report:
         self._text = outcome.calls[-1].text
         self._lines = place.Lines(self._text)
         self._is_text = outcome.contract.format == "text"
-        self._cut = _cut(self._text) if outcome.truncated and not self._is_text else None
+        self._has_objects = outcome.contract.format == "jsonl"
+        self._cut = self._where_cut() if outcome.truncated and not self._is_text else None
         self._duplicates = [] if self._is_text else list(place.duplicates(self._text))
 
     def lines(self, *, at_length: bool) -> Iterator[str]:
@@ -62,7 +55,7 @@ class Report:
         outcome = self._outcome
         yield f"{output.paint(self._name, 'green' if outcome.ok else 'red')}: {self._verdict()}"
         most = AT_LENGTH if at_length else IN_SHORT
-        remarks = self._remarks()
+        remarks = self._remarks(at_length)
         for remark in islice(remarks, most):
             text = f"{output.paint(remark.what, remark.colour)}: {visible(excerpt(remark.why, 300))}"
             if remark.span is None:
@@ -96,7 +89,11 @@ class Report:
         return output.outcome_as_json(self._outcome) | {
             "file": self._name,
             "format": self._outcome.contract.format,
-            "issues": [self._issue(issue, span) for issue, span in self._whole()],
+            "issues": [
+                self._issue(issue, self._span(rejected, issue))
+                for rejected, issue in self._outcome.errors()
+                if issue in self._outcome.issues
+            ],
             "rejected": [
                 {
                     "index": rejected.index,
@@ -104,7 +101,17 @@ class Report:
                     "raw": rejected.raw,
                     "issues": [self._issue(issue, self._span(rejected, issue)) for issue in rejected.issues],
                 }
-                for rejected in self._rejected()
+                for rejected in self._outcome.rejected
+            ],
+            "repaired": [
+                {
+                    "index": repaired.index,
+                    **self._at(repaired.start),
+                    "raw": repaired.raw,
+                    "stage": repaired.stage.name.lower(),
+                    "edits": [{**self._at(edit.offset), "what": edit.what} for edit in repaired.edits],
+                }
+                for repaired in self._outcome.repaired
             ],
             "cut": cut and {**self._at(cut.end), "path": cut.path, "begins": self._at(cut.start)},
             "duplicates": [{"key": twice.key, **self._at(twice.start)} for twice in self._duplicates],
@@ -117,24 +124,33 @@ class Report:
         elif self._is_text:
             said = [output.counted(len(outcome.value), "character")]
         else:
-            noun = "object" if outcome.contract.format == "jsonl" else "value"
-            said = [f"{output.counted(len(outcome.objects), noun)}, {_STAGES[outcome.stage]}"]
-        said += [f"{len(outcome.rejected):,} refused"] if outcome.rejected else []
+            noun = "object" if self._has_objects else "value"
+            said = [f"{output.counted(len(outcome.objects), noun)}, {self._stage()}"]
+        said += [f"{len(outcome.rejected):,} refused"] if self._has_objects and outcome.rejected else []
         said += ["cut off"] if outcome.truncated and outcome.reason is not Reason.TRUNCATED else []
         said += [f"{len(outcome.retracted):,} taken back"] if outcome.retracted else []
         return "; ".join(said)
 
-    def _remarks(self) -> Iterator[Remark]:
-        for rejected in self._rejected():
-            for issue in rejected.issues:
+    def _stage(self) -> str:
+        if self._has_objects and self._outcome.repaired:
+            return f"{len(self._outcome.repaired):,} of them repaired"
+        return _STAGES[self._outcome.stage]
+
+    def _remarks(self, at_length: bool) -> Iterator[Remark]:
+        for rejected, issue in self._outcome.errors():
+            if issue.reason is Reason.TRUNCATED and self._cut is not None:
+                continue  # it is told with the place
+            what = issue.reason.value
+            if self._has_objects and rejected is not None:
                 what = f"refused object {rejected.index + 1}"
-                yield Remark(what, _message(issue), self._span(rejected, issue))
-        for issue, span in self._whole():
-            if issue.reason is not Reason.TRUNCATED or self._cut is None:
-                yield Remark(issue.reason.value, _message(issue), span)
+            yield Remark(what, str(issue), self._span(rejected, issue))
         if self._outcome.reason is Reason.AMBIGUOUS:
-            for value in _whole_values(self._text):
-                yield Remark("perhaps", "this value is meant", place.Span(value.start, value.end), "yellow")
+            for value in place.values(self._text):
+                if value.state is place.State.WHOLE:
+                    span = place.Span(value.start, value.end)
+                    yield Remark("perhaps", "this value is meant", span, "yellow")
+        for repaired in self._outcome.repaired:
+            yield from self._edits(repaired, at_length)
         for twice in self._duplicates:
             span = place.Span(twice.start, twice.start + len(twice.key) + 2)
             yield Remark(
@@ -151,46 +167,50 @@ class Report:
         for value in self._outcome.retracted:
             yield Remark("taken back", output.json_text(value), colour="yellow")
 
+    def _edits(self, repaired: Repaired, at_length: bool) -> Iterator[Remark]:
+        """What was done to an object: at length each edit at its place, else all of them at the first."""
+        if not repaired.edits:
+            return
+        what = f"repaired object {repaired.index + 1}" if self._has_objects else "repaired"
+        edits = repaired.edits
+        told = [(edit.what, edit.offset) for edit in edits]
+        if not at_length:
+            counts = Counter(edit.what for edit in edits)
+            kinds = (name if count == 1 else f"{name} ({count:,} times)" for name, count in counts.items())
+            told = [("; ".join(kinds), edits[0].offset)]
+        for why, offset in told:
+            yield Remark(what, why, place.Span(offset, offset + 1), "yellow")
+
     def _says(self, reason: Reason) -> bool:
         return any(issue.reason is reason for issue in self._outcome.issues)
 
-    def _rejected(self) -> Iterator[Rejected]:
-        after = 0
-        for rejected in self._outcome.rejected:
-            start = rejected.start if rejected.start >= 0 else self._text.find(rejected.raw, after)
-            after = start + len(rejected.raw)
-            yield replace(rejected, start=start)
-
-    def _whole(self) -> Iterator[tuple[Issue, place.Span | None]]:
-        """The issues of the answer as a whole, and their places where one can be told."""
-        judged = self._judged()
-        for issue in self._outcome.issues:
-            yield issue, None if judged is None else self._span(judged, issue)
-
-    def _judged(self) -> Rejected | None:
-        """The one value that was refused where one was asked for, if it can be told from the others."""
-        outcome, text = self._outcome, self._text
-        if outcome.reason in _NO_JSON:
-            broken = [value.start for value in place.values(text) if value.state is place.State.BROKEN]
-            bracket = _BRACKET.search(text)
-            start = broken[-1] if broken else bracket.start() if bracket else len(text) - len(text.lstrip())
-            return Rejected(0, text[start:], outcome.issues, start)
-        candidates = [(value.start, value.end) for value in _whole_values(text)[-CANDIDATES:]]
-        content = text.strip()
-        for start, end in [*reversed(candidates), (text.find(content), text.find(content) + len(content))]:
-            raw = text[start:end]
-            if _is_refused_for(outcome, raw):
-                return Rejected(0, raw, outcome.issues, start)
-        return None
-
-    def _span(self, rejected: Rejected, issue: Issue) -> place.Span:
-        raw, start = rejected.raw, rejected.start
-        if issue.reason in _NO_JSON:
-            breaks = place.breaks(raw, self._outcome.contract.limits.depth)
-            span = place.Span(breaks or 0, (breaks or 0) + 1)
+    def _span(self, rejected: Rejected | None, issue: Issue) -> place.Span | None:
+        """Where the answer is wrong, if that can be told."""
+        depth = self._outcome.contract.limits.depth
+        if issue.reason is Reason.EXTRACTION_FAILED:
+            bracket = _BRACKET.search(self._text)
+            start = bracket.start() if bracket else len(self._text) - len(self._text.lstrip())
+            at = place.breaks(self._text[start:], depth) or 0
+            span = place.Span(at, at + 1)
+        elif rejected is None:
+            return None
+        elif issue.reason is Reason.INVALID_JSON:
+            start, at = rejected.start, place.breaks(rejected.raw, depth) or 0
+            span = place.Span(at, at + 1)
         else:
-            span = place.member(raw, issue.path)
+            start, span = rejected.start, place.member(rejected.raw, issue.path)
         return place.Span(start + span.start, start + span.end)
+
+    def _where_cut(self) -> place.Value | None:
+        """The value that the text ends in, None where it ends in none."""
+        end = len(self._text.rstrip())
+        for repaired in self._outcome.repaired:
+            if repaired.stage is Stage.SALVAGED and repaired.edits:  # it breaks before it ends
+                return place.Value(repaired.start, end, place.State.CUT, "")
+        last = deque(place.values(self._text), maxlen=1)
+        if not last or last[0].state is not place.State.CUT:
+            return None
+        return last[0]._replace(end=max(last[0].start + 1, end))
 
     def _issue(self, issue: Issue, span: place.Span | None) -> dict[str, Any]:
         at = dict.fromkeys(("start", "line", "column")) if span is None else self._at(span.start)
@@ -199,26 +219,3 @@ class Report:
     def _at(self, start: int) -> dict[str, int]:
         line, column = self._lines.at(start)
         return {"start": start, "line": line, "column": column}
-
-
-def _message(issue: Issue) -> str:
-    return _PLACE_IN_RAW.sub("", str(issue))
-
-
-def _is_refused_for(outcome: Outcome, raw: str) -> bool:
-    try:
-        return outcome.contract.issues(orjson.loads(raw)) == outcome.issues != ()
-    except orjson.JSONDecodeError:
-        return False
-
-
-def _whole_values(text: str) -> list[place.Value]:
-    return [value for value in place.values(text) if value.state is place.State.WHOLE]
-
-
-def _cut(text: str) -> place.Value | None:
-    """The value that a text ends in, None where it ends in none."""
-    last = deque(place.values(text), maxlen=1)
-    if not last or last[0].state is not place.State.CUT:
-        return None
-    return last[0]._replace(end=max(last[0].start + 1, len(text.rstrip())))

@@ -92,11 +92,12 @@ class Tally:
             self.failed.append(Remark(job.position, place, result.failure))
         if answer is None:
             return
-        self.refused_count += answer.rejected_count
-        self.refused += (
-            Remark(job.position, f"{place}, object {rejected['index'] + 1}", _why(rejected))
-            for rejected in answer.rejected
-        )
+        if not any(rejected["issues"][0] in answer.issues for rejected in answer.rejected):  # one value
+            self.refused_count += answer.rejected_count
+            self.refused += (
+                Remark(job.position, f"{place}, object {rejected['index'] + 1}", _why(rejected))
+                for rejected in answer.rejected
+            )
         if answer.truncated:
             self.truncated.append(Remark(job.position, place))
         elif any(call["why"] == "continue" for call in answer.calls):

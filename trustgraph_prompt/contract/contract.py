@@ -121,9 +121,29 @@ class Contract:
         made = [self._judge.conform(item) for item in value]
         return value if all(map(is_, made, value)) else made
 
-    def conform_all(self, values: list[Any]) -> list[Any]:
-        """What the contract makes of each of `values`; the very same list where it changes nothing ever."""
-        return values if self._judge.is_plain else list(map(self.conform, values))
+    def take(self, value: Any) -> tuple[Any, bool]:
+        """What the contract makes of a value, and whether it accepts it: `conform` and `accepts` in one."""
+        if not self._is_list:
+            return self._judge.take(value)
+        if not isinstance(value, list):
+            return value, False
+        if self._judge.is_plain:
+            return value, self._judge.accepts_all(value)
+        taken = [self._judge.take(item) for item in value]
+        made = [item for item, _ in taken]
+        return value if all(map(is_, made, value)) else made, all(accepted for _, accepted in taken)
+
+    def take_all(self, values: list[Any]) -> list[Any] | None:
+        """What the contract makes of each of `values`, None unless it accepts all; the fast way for many."""
+        if self._judge.is_plain:
+            return values if self.accepts_all(values) else None
+        made: list[Any] = []
+        for value in values:
+            one, accepted = self.take(value)
+            if not accepted:
+                return None
+            made.append(one)
+        return made
 
     def accepts(self, value: object) -> bool:
         """Whether `value` is one object of a jsonl answer, or the value of a json answer, as asked for.

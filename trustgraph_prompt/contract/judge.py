@@ -59,18 +59,22 @@ class Judge:
 
     def accepts(self, value: Any) -> bool:
         """Whether the value, made to conform, is what it must be."""
+        return self.take(value)[1]
+
+    def take(self, value: Any) -> tuple[Any, bool]:
+        """What is judged in place of the value, and whether that is what it must be."""
         try:
             if self.is_plain:
-                return self._meets_schema(value)
+                return value, self._meets_schema(value)
             if self.conformer is not None:
                 value = self.conformer.of(value)
-            return (
+            return value, (
                 self._meets_schema(value)
                 and (self.stripper is None or self.stripper.of(value) is value)
                 and next(failures(self.rules, value), None) is None
             )
         except ValueError:  # it would take too much to tell
-            return False
+            return value, False
 
     def accepts_all(self, values: Iterable[Any]) -> bool:
         """Whether each of the values is accepted."""

@@ -84,20 +84,20 @@ class Versions:
     def conform(self, value: Any) -> Any:
         """What is judged in place of the value."""
         judge, judged = self._chosen(value)
-        if judge is None:
-            return value
-        made = judge.conform(judged)
-        if made is judged:
-            return value
-        if judged is value:
-            return made
-        shown = {**made, PROPERTY: value[PROPERTY]}
-        return {name: shown[name] for name in value if name in shown}
+        return value if judge is None else _unshown(judge.conform(judged), judged, value)
 
     def accepts(self, value: Any) -> bool:
         """Whether the value is what its version says."""
         judge, judged = self._chosen(value)
         return judge is not None and judge.accepts(judged)
+
+    def take(self, value: Any) -> tuple[Any, bool]:
+        """What is judged in place of the value, and whether that is what its version says."""
+        judge, judged = self._chosen(value)
+        if judge is None:
+            return value, False
+        made, accepted = judge.take(judged)
+        return _unshown(made, judged, value), accepted
 
     def accepts_all(self, values: Iterable[Any]) -> bool:
         """Whether each of the values is accepted."""
@@ -129,3 +129,13 @@ class Versions:
         known = " or ".join(f"{major}.x" for major in sorted({one.major for one in self._versions}))
         message = f"expected {known}, found {show(value[PROPERTY])}"
         return Issue(Reason.UNSUPPORTED_VERSION, message, f"/{PROPERTY}")
+
+
+def _unshown(made: Any, judged: Any, value: Any) -> Any:
+    """What became of a value of which `judged` was shown: with the version that it names."""
+    if made is judged:
+        return value
+    if judged is value:
+        return made
+    shown = {**made, PROPERTY: value[PROPERTY]}
+    return {name: shown[name] for name in value if name in shown}

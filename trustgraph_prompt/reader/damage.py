@@ -18,21 +18,20 @@ _MARK_BEGUN = r"(?:[-*+•]|\d{1,6}[.):]?)[ \t]*+\Z"
 _LINE_OF_INTEREST = rf"[{{[`~<]|{_MARKED}|{_MARK_BEGUN}|\Z"
 _TAG = f"</?{grammar.THINKING}"
 _TAG_BEGUN = r"</?[a-z]*+\Z"
-# In single quotes: so many characters that it costs little to look at them anew with each chunk.
-_QUOTED = r"(?<![^{[,:\s])'[^'\\\n]{0,1000}+(?:\\[^\n][^'\\\n]{0,100}+){0,50}+"
-_QUOTED_ENDS = rf"{_QUOTED}'(?=\s*+[]}},:])"
-_QUOTED_BEGUN = rf"{_QUOTED}(?:\\?|'\s*+)\Z"
+_PAIR = rf'[{{[](?:[^"{{}}[\]<\n]++|"{_CHARACTERS}")*+[}}\]]'
 _NOTHING = (
-    rf'(?:[^"\'{{}}[\]<\n]++|"{_CHARACTERS}"|{_QUOTED_ENDS}|(?!{_QUOTED_BEGUN})\''
+    rf'(?:[^"{{}}[\]<\n]++|"{_CHARACTERS}"|{_PAIR}'
     rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?<=[:[])\n\s*+(?=[{{[])|(?!{_TAG}|{_TAG_BEGUN})<)*+"
 )
+_OPENS = rf"(?:[{{[](?=[{{[])|(?:{_PAIR}|[{{[]){_NOTHING})++"
 _TOKEN = re.compile(
-    rf'{_NOTHING}(?:(?P<opens>(?:[{{[]{_NOTHING})++)|(?P<closes>[}}\]]++)|(?P<string>")|(?P<line>\n\s*+)'
-    rf"|(?P<tag>{_TAG})|(?P<quote>')|(?P<end><|\Z))",
+    rf'{_NOTHING}(?:(?P<opens>{_OPENS})|(?P<closes>[}}\]]++)|(?P<string>")|(?P<line>\n\s*+)'
+    rf"|(?P<tag>{_TAG})|(?P<end><|\Z))",
     re.IGNORECASE,
 )
-_STRINGS = re.compile(rf'"{_CHARACTERS}"?|{_QUOTED_ENDS}')
-_BRACKETS = re.compile(r"[{[]")
+_STRINGS = re.compile(rf'"{_CHARACTERS}"?')
+_PAIRS = re.compile(r"[{[][^][{}]*+[}\]]")
+_ALL_ELSE = re.compile(r"[^{[]++")
 _CHARACTERS_OF_STRING = re.compile(_CHARACTERS)
 _MARK_AND_VALUE = re.compile(_MARKED)
 
@@ -68,16 +67,14 @@ class Damage:
         self._stack = stack
         self._column = column
         self._in_string = in_string
-        self._at_quote = False  # where the window begins, which perhaps begins a string
-        self._last = (":" if stack[-1] == "{" else ",") if awaits_value else stack[-1]
+        self._last = '"'  # the last visible character; any that no value follows will do
+        if awaits_value:
+            self._last = ":" if stack[-1] == "{" else ","
 
     def advance(self, window: str, position: int, final: bool) -> tuple[bool, int]:
         """Go on from `position`: whether the value is over, and where; or how far the window was used."""
         if self._in_string:
             position = self._leave_string(window, position)
-        elif not (position or self._at_quote) and window.startswith("'"):
-            position = 1  # what stands before it is known no more: nothing that a string begins behind
-        self._at_quote = False
         while not self._in_string:
             token = _TOKEN.match(window, position)
             assert token is not None
@@ -87,7 +84,7 @@ class Damage:
             self._last = window[position:start].rstrip()[-1:] or self._last
             position = end
             if kind == "opens":
-                self._stack.extend(_BRACKETS.findall(_STRINGS.sub("", window[start : end + 1])))
+                self._stack.extend(_ALL_ELSE.sub("", _PAIRS.sub("", _STRINGS.sub("", token[kind]))))
                 self._last = token[kind].rstrip()[-1]
             elif kind == "closes":
                 if end - start >= len(self._stack):
@@ -95,12 +92,8 @@ class Damage:
                 del self._stack[start - end :]
                 self._last = "]"
             elif kind == "string":
+                self._last = '"'
                 position = self._leave_string(window, end)
-            elif kind == "quote":
-                if not final:
-                    self._at_quote = True
-                    return False, start
-                self._last = "'"
             elif kind == "line":
                 begins = self._begins_anew(window, end, end - window.rfind("\n", start, end) - 1)
                 if begins or begins is None:
@@ -114,7 +107,6 @@ class Damage:
         match = _CHARACTERS_OF_STRING.match(window, position)
         assert match is not None
         end = match.end()
-        self._last = '"'
         self._in_string = end >= len(window.removesuffix("\\"))
         return end if self._in_string else end + (window[end] != "\n")
 

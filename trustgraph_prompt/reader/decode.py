@@ -15,7 +15,7 @@ _STRIDE = 6  # of 19 digits in a row, at least three are so far apart
 
 
 class NotJson(ValueError):
-    """The text is not JSON, or holds a number that no Python value stands for; the message says where."""
+    """The text is not JSON, or holds a number that no Python value stands for; the message says why."""
 
 
 def decode(text: str) -> Any:
@@ -82,7 +82,7 @@ def _strictly(text: str) -> Any:
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise NotJson(f"{error.msg} at line {error.lineno} column {error.colno}") from None
+        raise NotJson(error.msg.removesuffix(" at").removesuffix(" starting")) from None
     except NotJson:
         raise
     except RecursionError:

@@ -12,7 +12,7 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import decode, has_long_number, is_too_deep, why_not
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.repair import Reading, repair_object
-from trustgraph_prompt.reader.scanner import MAX_REFUSED, Find, Kind, Scanner, Values
+from trustgraph_prompt.reader.scanner import MAX_REFUSED, Find, Kind, Mark, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
 # Single keys that models wrap lists of objects in; a schema that declares one of them takes it back.
@@ -127,9 +127,7 @@ class Objects:
                     error = find.value or why_not(find.raw, self._limits.depth)
                     self._reject(find.raw, find.start, Issue(Reason.INVALID_JSON, f"no JSON: {error}"))
                 case Kind.MENDED:
-                    self.repaired.append(
-                        Repaired(self._count, find.raw, find.start, find.value.edits, Stage.REPAIRED)
-                    )
+                    self.repaired.append(_repaired(self._count, find))
                     self.accepted.append(find.value.value)
                     fresh.append(find.value.value)
                 case Kind.DRAFT:
@@ -141,28 +139,28 @@ class Objects:
                     self._retract(*self._aside)
                 case Kind.WRAPPER:
                     self._wrapper = len(self.accepted), len(self.rejected)
-                case Kind.WRAPPER_OR_OBJECT if self._contract.accepts(find.value):
+                case Kind.WRAPPER_OR_OBJECT if whole := self._as_object(find.value):
                     self._retract(*self._wrapper)
-                    self.accepted.append(self._contract.conform(find.value))
-                    fresh.append(self.accepted[-1])
+                    self.accepted.append(whole)
+                    fresh.append(whole)
                 case Kind.NOTHING:
                     self._says_nothing = True
         return fresh
 
     def _judge_all(self, run: Values) -> list[Any]:
         """The accepted ones among the values of a run, as the contract takes them."""
-        values = self._contract.conform_all(run.values)
-        if len(values) > 1 and self._contract.accepts_all(values):
-            self.accepted += values
-            return values
-        accepted: list[Any] = []
-        for value, raw, start in zip(values, run.raws, run.starts, strict=True):
-            if self._contract.accepts(value):
-                self.accepted.append(value)
-                accepted.append(value)
+        if len(run.values) > 1 and (taken := self._contract.take_all(run.values)) is not None:
+            self.accepted += taken
+            return taken
+        fresh: list[Any] = []
+        for value, raw, start in zip(run.values, run.raws, run.starts, strict=True):
+            taken, accepted = self._contract.take(value)
+            if accepted:
+                self.accepted.append(taken)
+                fresh.append(taken)
             elif not self._reject(raw, start, *self._contract.issues(value)):
                 break
-        return accepted
+        return fresh
 
     def _reject(self, raw: str, start: int, *issues: Issue) -> bool:
         """Whether there is room for one more that is refused."""
@@ -189,7 +187,18 @@ class Objects:
         name = decode(key)
         if self._contract.declares(name):
             return False
-        return name.lower() in _WRAPPERS or not self._contract.accepts({name: []})
+        return name.lower() in _WRAPPERS or self._as_object({name: []}) is None
+
+    def _as_object(self, wrapper: dict[str, Any]) -> dict[str, Any] | None:
+        """What begins like a wrapper as the object that the contract takes it for, and leaves whole."""
+        taken, accepted = self._contract.take(wrapper)
+        return taken if accepted and next(iter(wrapper)) in taken else None
+
+
+def _repaired(index: int, find: Mark) -> Repaired:
+    reading: Reading = find.value
+    edits = tuple(edit._replace(offset=find.start + edit.offset) for edit in reading.edits)
+    return Repaired(index, find.raw, find.start, edits, Stage.REPAIRED)
 
 
 def clean_lines(text: str, contract: Contract) -> list[Any] | None:
@@ -212,8 +221,7 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     depth = contract.limits.depth
     if max(map(len, lines)) > depth and is_too_deep(values, content, depth + 1):
         return None
-    values = contract.conform_all(values)
-    return values if contract.accepts_all(values) else None
+    return contract.take_all(values)
 
 
 def _decode_lines(content: str, lines: list[str]) -> list[Any]:

@@ -36,20 +36,22 @@ class Stage(IntEnum):
 class Rejected:
     """One object that was refused: the `index`-th of the answer (from 0), its raw text, and what is wrong.
 
-    `start` is where `raw` begins in the text of its call, in characters; -1 where nobody said.
+    Of a json answer it is the one value that was refused. `start` is where `raw` begins in the text of its
+    call, in characters. Objects that were taken back are not counted.
     """
 
     index: int
     raw: str
     issues: tuple[Issue, ...]
-    start: int = -1
+    start: int
 
 
 @dataclass(frozen=True, slots=True)
 class Repaired:
     """One object whose JSON was mended: the `index`-th of the answer (from 0), its raw text, and how.
 
-    `start` is where `raw` begins in the text of its call, in characters, and edits count from there.
+    `start` is where `raw` begins in the text of its call, in characters; edits count from the beginning of
+    that text, too. One that is `SALVAGED` was cut where `raw` ends.
     """
 
     index: int
@@ -77,9 +79,10 @@ class Outcome:
 
     `value` may be used whenever `reason` is `SUCCESS`: a str for text, a JSON value for json, the list of
     accepted objects for jsonl (which is a list, perhaps empty, whatever the reason). `truncated` is None
-    where neither text nor wire tells. `issues` are about the answer as a whole, those of single objects
-    stand with their `rejected`. `repaired` are the objects whose JSON was mended. `retracted` are objects a
-    stream had given and the whole text took back.
+    where neither text nor wire tells. `issues` are about the answer as a whole: of a json answer those of
+    its value, which stands in `rejected` with its place; those of single objects stand there alone.
+    `repaired` are the objects whose JSON was mended. `retracted` are objects a stream had given and the
+    whole text took back.
     """
 
     value: Any
@@ -112,9 +115,12 @@ class Outcome:
         return Usage.sum(call.usage for call in self.calls)
 
     def errors(self) -> list[tuple[Rejected | None, Issue]]:
-        """What is wrong: each issue with the object it is about, None where that is the answer as a whole."""
-        whole = [(None, issue) for issue in self.issues]
-        return [*whole, *((rejected, issue) for rejected in self.rejected for issue in rejected.issues)]
+        """What is wrong, each issue once, with what was refused for it: None where nothing was."""
+        of_objects = [(rejected, issue) for rejected in self.rejected for issue in rejected.issues]
+        whose = {issue: rejected for rejected, issue in of_objects}
+        whole = [(whose.get(issue), issue) for issue in self.issues]
+        told = set(self.issues)
+        return [*whole, *((rejected, issue) for rejected, issue in of_objects if issue not in told)]
 
     def unwrap(self) -> Any:
         """The value.
@@ -140,12 +146,32 @@ class Outcome:
     def explain(self, limit: int = 5) -> str:
         """What is wrong, short and exact, in one line for a model or a log; at most `limit` issues.
 
-        Objects are counted from 1. Keys that an object of the last answer holds twice are named, too.
+        Objects are counted from 1. What is no JSON is told with the line and column of the answer where it
+        breaks. Keys that an object of the last answer holds twice are named, too.
         """
-        told = [_told(rejected, issue) for rejected, issue in self.errors()]
-        told += self._duplicates()
-        more = f"; and {len(told) - limit} more" if len(told) > limit else ""
-        return "; ".join(told[:limit]) + more or self.reason.replace("_", " ")
+        errors, twice = self.errors(), self._duplicates()
+        told = [self._told(rejected, issue) for rejected, issue in errors[:limit]]
+        told += twice[: limit - len(told)]
+        more = len(errors) + len(twice) - len(told)
+        return "; ".join(told) + (f"; and {more} more" if more else "") or self.reason.replace("_", " ")
+
+    def _told(self, rejected: Rejected | None, issue: Issue) -> str:
+        if rejected is None:
+            return _one_line(str(issue))
+        told = f"object {rejected.index + 1} {issue}" if self.contract.format == "jsonl" else str(issue)
+        if issue.reason is Reason.INVALID_JSON and (position := self._breaks(rejected)):
+            told += f" at line {position.line} column {position.column}"
+        return _one_line(told)
+
+    def _breaks(self, rejected: Rejected) -> place.Position | None:
+        """Where in the text of its call what was refused stops being JSON."""
+        raw, start = rejected.raw, rejected.start
+        text = next((call.text for call in reversed(self.calls) if call.text.startswith(raw, start)), None)
+        head = raw[:MAX_SEARCHED]
+        breaks = place.breaks(head, self.contract.limits.depth) or 0
+        if text is None or breaks == len(head) < len(raw):
+            return None
+        return place.Lines(text).at(start + breaks)
 
     def _duplicates(self) -> list[str]:
         if not self.calls or self.contract.format == "text":
@@ -163,18 +189,15 @@ class Outcome:
         facts += (
             [f"{len(self.objects):,} object{'s' * (len(self.objects) != 1)}"] if self.contract.many else []
         )
+        facts += [f"{len(self.repaired):,} repaired"] if self.repaired and self.contract.many else []
         facts += [f"{len(self.rejected):,} refused"] if self.rejected else []
         facts += [f"{len(self.retracted):,} taken back"] if self.retracted else []
         facts += ["cut"] if self.truncated else []
         facts += [f"{tokens:,} tokens"] if tokens else []
-        lines = [", ".join(facts), *(_told(*error) for error in errors[:3])]
+        lines = [", ".join(facts), *(self._told(*error) for error in errors[:3])]
         lines += [f"and {len(errors) - 3:,} more issues"] if len(errors) > 3 else []
         lines += [_SHORT.repr(self.value)] if self.objects else []
         return f"<Outcome {_NEXT_LINE.join(excerpt(line, 110) for line in lines)}>"
-
-
-def _told(rejected: Rejected | None, issue: Issue) -> str:
-    return _one_line(str(issue) if rejected is None else f"object {rejected.index + 1} {issue}")
 
 
 def _one_line(text: str) -> str:

@@ -8,8 +8,10 @@ from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.objects import Objects, clean_lines
 from trustgraph_prompt.reader.outcome import CallReport, Outcome
-from trustgraph_prompt.reader.single import BOM, read_value
+from trustgraph_prompt.reader.single import read_value
 from trustgraph_prompt.reader.truncation import cut_short
+
+_BOM = "\ufeff"
 
 
 def read(text: str, contract: Contract | Format, *, finish_reason: str | None = None) -> Outcome:
@@ -66,12 +68,13 @@ class StreamReader:
         contract, truncated = self._contract, cut_short(finish_reason)
         if contract.format == "text":
             return Outcome(text, Reason.SUCCESS, contract, truncated=truncated)
-        if not text.removeprefix(BOM).strip():
+        if not text.removeprefix(_BOM).strip():
             issue = Issue(Reason.EMPTY, "the answer is empty")
             value: list[object] | None = None if self._objects is None else []
             return Outcome(value, Reason.EMPTY, contract, issues=(issue,), truncated=truncated)
         if self._objects is None:
-            return read_value(text, contract, finish_reason)
+            at_its_place = " " + text[1:] if text.startswith(_BOM) else text
+            return read_value(at_its_place, contract, finish_reason)
         self._objects.feed(rest)
         return self._objects.close(finish_reason)
 

@@ -25,6 +25,7 @@ from trustgraph_prompt.reader.repair import Reading
 from trustgraph_prompt.reader.value import LONGEST_WRAPPER, OpenValue, Progress, Raw
 
 _MOST_REREAD = 200_000  # characters that were taken for a part of a broken value, and are read anew
+_MOST_CANDIDATES = 1_000  # values, where one is looked for
 MAX_REFUSED = 1_000  # values: what is broken or refused takes longest
 
 # Each alternative begins with a character of its own, which is searched for first.
@@ -114,6 +115,7 @@ class Scanner:
         self.thought = 0
         self.ends_draft = False
         self._limits = limits
+        self._most = _MOST_CANDIDATES if arrays else limits.objects
         self._roots = _VALUES if arrays else _OBJECTS
         self._repair = repair
         self._may_repair = _MOST_REREAD if repair else 0
@@ -194,7 +196,7 @@ class Scanner:
             self._give_broken(raw, start, value)
             return
         self._objects += 1
-        if self._objects > self._limits.objects:
+        if self._objects > self._most:
             self.full = True
             return
         run = self._run
@@ -209,7 +211,7 @@ class Scanner:
     def _give_broken(self, raw: str, start: int, error: NotJson | None = None) -> None:
         self._objects += 1
         self._refused += 1
-        if self._objects > self._limits.objects or self._refused > MAX_REFUSED:
+        if self._objects > self._most or self._refused > MAX_REFUSED:
             self.full = True
             return
         self._mark(Kind.BROKEN, raw, start, error)
@@ -316,8 +318,10 @@ class Scanner:
 
     def _line_before(self, start: int) -> re.Match[str] | None:
         """What stands before a value or tag that begins its line; None where it stands within a line."""
-        head = (self._before + self._window[max(0, start - _LOOK_BACK) : start])[-_LOOK_BACK:]
-        return _LINE_BEGINS.search(head)
+        head = self._window[max(0, start - _LOOK_BACK) : start]
+        if start < _LOOK_BACK:
+            head = (self._before + head)[-_LOOK_BACK:]
+        return _LINE_BEGINS.search(head) if "\n" in head else None
 
     def _begin(self, mark: str, start: int) -> bool:
         """Whether what begins at `start` was meant to be a value."""
@@ -399,8 +403,11 @@ class Scanner:
             case Progress.WRAPS:
                 self._between.append("wrapper")  # anything that is no layout of lines
                 self._mark(Kind.WRAPPER)
-            case Progress.ELEMENT:
-                self._give(*value.take_element(window, position))
+            case Progress.ELEMENTS:
+                value.is_empty = False
+                for element in value.elements:
+                    self._give(*element)
+                value.elements.clear()
             case Progress.ENDS:
                 self._mode = self._search
                 self._end(value, position)
@@ -415,9 +422,10 @@ class Scanner:
             self._give(raw, value.raw.at, value_of(raw))
         elif value.members > 1:
             whole = value_of(raw)
-            if type(whole) is not NotJson:
+            self._objects += 1
+            if type(whole) is not NotJson and self._objects <= self._most:
                 self._mark(Kind.WRAPPER_OR_OBJECT, raw, value.raw.at, whole)
-        elif not value.elements:
+        elif value.is_empty:
             self._mark(Kind.NOTHING)
 
     def _break(self, value: OpenValue, position: int) -> int:

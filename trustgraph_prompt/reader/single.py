@@ -10,14 +10,12 @@ from typing import Any
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, why_not
-from trustgraph_prompt.reader.outcome import Outcome, Repaired, Stage
+from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.repair import repair_values
 from trustgraph_prompt.reader.scanner import Find, Kind, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
-BOM = "\ufeff"  # some files begin with it
-
-_AROUND = rf"(?:\s|^{BOM}?[ \t]*(?:`{{3,}}|~{{3,}}).*$|</?\w+>|\A{BOM})*+"
+_AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\s|</?\w+>)*+"
 _STRING = r'"(?:[^"\\\n]|\\.)*+'
 _BEGUN = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag under the cut
 _SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.MULTILINE)
@@ -31,12 +29,13 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     differ are ambiguous; and where the text ends within a value, that one was meant.
     """
     try:
-        value = decode(text.removeprefix(BOM))
+        value = decode(text)
     except NotJson:
         pass
     else:
         if not isinstance(value, (dict, list)) or not is_too_deep(value, text, contract.limits.depth):
-            return _outcome([value], contract, Stage.DIRECT, cut_short(finish_reason))
+            whole = _Candidate(value, text.strip(), len(text) - len(text.lstrip()))
+            return _judged([whole], contract, Stage.DIRECT, cut_short(finish_reason))
     scanner = Scanner(contract.limits, arrays=True)
     candidates = _candidates([*scanner.feed(text), *scanner.close()], contract.limits.depth)
     outcome = _strictly(text, contract, finish_reason, scanner, candidates)
@@ -46,6 +45,16 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     return _repaired(text, contract, finish_reason, scanner.thought, outcome)
 
 
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """What may be the value, or is broken; what says so, and where that begins; whether in a code fence."""
+
+    value: Any
+    raw: str
+    start: int
+    fenced: bool = False
+
+
 def _strictly(
     text: str, contract: Contract, finish_reason: str | None, scanner: Scanner, candidates: list[_Candidate]
 ) -> Outcome:
@@ -53,21 +62,18 @@ def _strictly(
     cut = scanner.cut or _CUT_STRING.match(text, scanner.thought) is not None
     truncated = cut_short(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
     if scalar := _scalar(text, scanner.thought):
-        return _outcome(scalar, contract, Stage.EXTRACTED, truncated)
+        return _judged([scalar], contract, Stage.EXTRACTED, truncated)
     if cut or scanner.full:
         what = "too many values to choose from" if scanner.full else "the answer ends within a value"
         return _failure(contract, Reason.TRUNCATED, what, truncated)
     values = [candidate for candidate in candidates if not isinstance(candidate.value, NotJson)]
     if values:
         alone = len(candidates) == 1 and values[0].raw == text.strip()
-        fenced, rest = ([c.value for c in values if c.fenced is place] for place in (True, False))
-        best = fenced if any(_fit(value, contract) for value in fenced) else rest or fenced
-        if not any(_fit(value, contract) for value in best):
-            best = fenced[-1:] or rest[-1:]
-        return _outcome(best, contract, Stage.DIRECT if alone else Stage.EXTRACTED, truncated)
+        return _judged(values, contract, Stage.DIRECT if alone else Stage.EXTRACTED, truncated)
     if candidates:
-        message = f"no JSON: {candidates[-1].value}"
-        return _failure(contract, Reason.INVALID_JSON, message, truncated)
+        broken = candidates[-1]
+        issues = (Issue(Reason.INVALID_JSON, f"no JSON: {broken.value}"),)
+        return _refused(broken, issues, contract, truncated)
     return _failure(contract, Reason.EXTRACTION_FAILED, "no JSON in the answer", truncated)
 
 
@@ -76,23 +82,25 @@ def _repaired(
 ) -> Outcome:
     """What is said once what is broken is mended; `strict` where that says nothing, or is what it says."""
     by_stage: dict[Stage, dict[str, tuple[Any, Repaired]]] = {}
-    refused: tuple[Any, ...] = ()
+    refused: _Candidate | None = None
     for root, readings in repair_values(text, start, contract):
         fitting = ((reading, fit) for reading in readings if (fit := _fit(reading.value, contract)))
         reading, fit = next(fitting, (readings[0], None))
+        raw = text[root : reading.end]
         if fit is None:
-            refused = (reading.value,)
+            refused = _Candidate(reading.value, raw, root) if reading.edits or reading.cut else refused
             continue
         stage = Stage.SALVAGED if reading.cut else Stage.REPAIRED if reading.edits else Stage.EXTRACTED
-        repaired = Repaired(0, text[root : reading.end], root, reading.edits, stage)
-        by_stage.setdefault(stage, {})[json.dumps(fit[0], sort_keys=True)] = fit[0], repaired
+        repaired = Repaired(0, raw, root, reading.edits, stage)
+        by_stage.setdefault(stage, {})[_identity(fit[0], raw)] = fit[0], repaired
     if not by_stage:
-        issues = contract.issues(refused[0]) if refused else strict.issues
-        return replace(strict, issues=issues, reason=Reason.REPAIR_FAILED) if refused else strict
+        if refused is None or strict.reason is Reason.TRUNCATED:
+            return strict
+        issues = contract.issues(refused.value)
+        return replace(_refused(refused, issues, contract, strict.truncated), reason=Reason.REPAIR_FAILED)
     stage = min(by_stage)
     if len(by_stage[stage]) > 1:
-        message = f"{len(by_stage[stage])} different values would do"
-        return _failure(contract, Reason.AMBIGUOUS, message, strict.truncated)
+        return _ambiguous(len(by_stage[stage]), contract, strict.truncated)
     [(value, repaired)] = by_stage[stage].values()
     if stage is Stage.EXTRACTED:
         return (
@@ -104,15 +112,19 @@ def _repaired(
     return Outcome(value, Reason.SUCCESS, contract, stage, truncated=truncated, repaired=(repaired,))
 
 
-def _outcome(values: list[Any], contract: Contract, stage: Stage, truncated: bool | None) -> Outcome:
-    fitting = {json.dumps(fit[0], sort_keys=True): fit for value in values if (fit := _fit(value, contract))}
+def _judged(
+    candidates: list[_Candidate], contract: Contract, stage: Stage, truncated: bool | None
+) -> Outcome:
+    """The one value among the candidates that the contract accepts, or why there is none."""
+    fitting = [(one, fit) for one in candidates if (fit := _fit(one.value, contract))]
     if not fitting:
-        issues = contract.issues(values[-1])
-        return Outcome(None, issues[0].reason, contract, stage, issues=issues, truncated=truncated)
-    if len(fitting) > 1:
-        message = f"{len(fitting)} different values would do"
-        return _failure(contract, Reason.AMBIGUOUS, message, truncated)
-    [(value, unwrapped)] = fitting.values()
+        meant = next((one for one in reversed(candidates) if one.fenced), candidates[-1])
+        return _refused(meant, contract.issues(meant.value), contract, truncated, stage)
+    best = [(one, fit) for one, fit in fitting if one.fenced] or fitting
+    different = {_identity(fit[0], one.raw) for one, fit in best} if len(best) > 1 else best
+    if len(different) > 1:
+        return _ambiguous(len(different), contract, truncated)
+    value, unwrapped = best[-1][1]
     stage = max(stage, Stage.EXTRACTED) if unwrapped else stage
     return Outcome(value, Reason.SUCCESS, contract, stage, truncated=truncated)
 
@@ -122,26 +134,44 @@ def _fit(value: Any, contract: Contract) -> tuple[Any, bool] | None:
 
     Unwrapped is the list that is all of an object where a list was asked for.
     """
-    if contract.accepts(value):
-        return contract.conform(value), False
+    taken, accepted = contract.take(value)
+    if accepted:
+        return taken, False
     if contract.many and isinstance(value, dict) and len(value) == 1:
         [wrapped] = value.values()
-        if contract.accepts(wrapped):
-            return contract.conform(wrapped), True
+        taken, accepted = contract.take(wrapped)
+        if accepted:
+            return taken, True
     return None
+
+
+def _identity(value: Any, raw: str) -> str:
+    """The same for values that are the same; for those that no encoder reaches into, their texts."""
+    try:
+        return json.dumps(value, sort_keys=True)
+    except RecursionError:
+        return raw
+
+
+def _refused(
+    candidate: _Candidate,
+    issues: tuple[Issue, ...],
+    contract: Contract,
+    truncated: bool | None,
+    stage: Stage = Stage.DIRECT,
+) -> Outcome:
+    rejected = Rejected(0, candidate.raw, issues, candidate.start)
+    return Outcome(
+        None, issues[0].reason, contract, stage, rejected=(rejected,), issues=issues, truncated=truncated
+    )
+
+
+def _ambiguous(count: int, contract: Contract, truncated: bool | None) -> Outcome:
+    return _failure(contract, Reason.AMBIGUOUS, f"{count} different values would do", truncated)
 
 
 def _failure(contract: Contract, reason: Reason, message: str, truncated: bool | None) -> Outcome:
     return Outcome(None, reason, contract, issues=(Issue(reason, message),), truncated=truncated)
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """What may be the value, or is broken; and whether it stands in a code fence."""
-
-    value: Any
-    raw: str
-    fenced: bool
 
 
 def _candidates(finds: list[Find], depth: int) -> list[_Candidate]:
@@ -151,7 +181,8 @@ def _candidates(finds: list[Find], depth: int) -> list[_Candidate]:
     for find in finds:
         if isinstance(find, Values):
             kept += [
-                _Candidate(value, raw, find.fenced) for value, raw in zip(find.values, find.raws, strict=True)
+                _Candidate(value, raw, start, find.fenced)
+                for value, raw, start in zip(find.values, find.raws, find.starts, strict=True)
             ]
             continue
         match find.kind:
@@ -162,11 +193,11 @@ def _candidates(finds: list[Find], depth: int) -> list[_Candidate]:
             case Kind.ASIDE_ENDS:
                 del kept[aside:]
             case _:
-                kept.append(_Candidate(find.value or why_not(find.raw, depth), find.raw, fenced=False))
+                kept.append(_Candidate(find.value or why_not(find.raw, depth), find.raw, find.start))
     return kept
 
 
-def _scalar(text: str, start: int) -> list[Any]:
+def _scalar(text: str, start: int) -> _Candidate | None:
     """The string, number or literal that stands alone in `text`, but for fences and tags.
 
     Thinking ends at `start`, if its end is no part of the string.
@@ -175,6 +206,6 @@ def _scalar(text: str, start: int) -> list[Any]:
     if match is None or match.end(1) < start:
         match = _SCALAR.match(text, start)
     try:
-        return [decode(match[1])] if match else []
+        return _Candidate(decode(match[1]), match[1], match.start(1)) if match else None
     except NotJson:
-        return []
+        return None

@@ -10,6 +10,7 @@ from typing import Any
 from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.decode import value_of
 
+_MOST_AT_ONCE = 1_000  # elements
 LONGEST_WRAPPER = 100  # characters in the name of a wrapper, as it is written
 
 # What may come next within a value, and what is expected after it.
@@ -59,7 +60,7 @@ class Progress(Enum):
     ENDS = auto()
     BREAKS = auto()  # what comes next is not JSON, or nested too deep
     WRAPS = auto()  # its first member turns out to hold the objects of the answer
-    ELEMENT = auto()  # such an object is complete
+    ELEMENTS = auto()  # some such objects are complete
 
 
 class OpenValue:
@@ -77,9 +78,10 @@ class OpenValue:
     ) -> None:
         self.stack = [bracket]
         self.raw = Raw(start, passed)
-        self.element: Raw | None = None
+        self.element: Raw | None = None  # the one that has begun
+        self.elements: list[tuple[str, int, Any]] = []  # those that are complete: text, beginning, value
         self.is_wrapper = False
-        self.elements = 0
+        self.is_empty = True  # as far as it is a wrapper
         self.members = 1
         self.in_string = False
         self._passed = passed
@@ -88,7 +90,6 @@ class OpenValue:
         self._names_wrapper = names_wrapper
         self._object_at = object_at
         self._first_key: str | None = None
-        self._whole_element: tuple[str, int, Any] | None = None
 
     @property
     def awaits_value(self) -> bool:
@@ -107,16 +108,6 @@ class OpenValue:
         if self.element is not None:
             self.element.keep(window, end)
 
-    def take_element(self, window: str, end: int) -> tuple[str, int, Any]:
-        """The element that ends there: its text, where that begins, and its value, or the `NotJson` it is."""
-        whole, self._whole_element = self._whole_element, None
-        if whole is None:
-            assert self.element is not None
-            raw = self.element.until(window, end)
-            whole = raw, self.element.at, value_of(raw)
-            self.element = None
-        return whole
-
     def advance(self, window: str, position: int) -> tuple[Progress, int]:
         """Go on from `position` to the next event, and say where that is."""
         while True:
@@ -127,7 +118,7 @@ class OpenValue:
                 self.in_string = False
                 self._expected = _MOVES[self._expected]["string"]
                 position += 1
-            elif self._may_wrap():
+            elif self._first_key is not None and self._may_wrap():
                 if grammar.OBJECTS_BEGIN_LATER.match(window, position):
                     return Progress.WAITS, position
                 key, self._first_key = self._first_key or "", None
@@ -135,13 +126,12 @@ class OpenValue:
                     self.is_wrapper = True
                     self._push("[")
                     return Progress.WRAPS, window.index("[", position) + 1
-            elif self.in_wrapper and self._expected in ("first element", "element"):
-                start = grammar.skip_space(window, position)
-                if whole := self._object_at(start):
-                    self._whole_element = (whole[0], self._passed + start, whole[1])
-                    self._expected = "next element"
-                    return self._element(), start + len(whole[0])
-            position = self._run(window, position)
+            elif self.is_wrapper and self.in_wrapper and self._expected in ("first element", "element"):
+                position = self._run_of_elements(window, position)
+                if self.elements:
+                    return Progress.ELEMENTS, position
+            if self._expected in _RUNS:
+                position = self._run(window, position)
             token = (grammar.FLAT_TOKEN if self._near_limit else grammar.TOKEN).match(window, position)
             if token is None:
                 return self._stuck(window, position)
@@ -151,17 +141,17 @@ class OpenValue:
             if kind in "{[" and len(self.stack) >= self._max_depth:
                 return Progress.BREAKS, position
             position = token.end()
-            if event := self._take(kind, token):
+            if event := self._take(kind, token, window):
                 return event, position
 
-    def _take(self, kind: str, token: re.Match[str]) -> Progress | None:
-        in_wrapper = self.in_wrapper
+    def _take(self, kind: str, token: re.Match[str], window: str) -> Progress | None:
+        in_wrapper = self.is_wrapper and self.in_wrapper
         if in_wrapper and kind == "{":
             self.element = Raw(token.end() - 1, self._passed)
         if kind in "{[":
             self._push(kind)
         elif _MOVES[self._expected][kind] == "close":
-            return self._pop()
+            return self._pop(window, token.end())
         else:
             if self._expected == "first key" and len(self.stack) == 1:
                 self._first_key = token[1]
@@ -169,25 +159,43 @@ class OpenValue:
             self._expected = _MOVES[self._expected][kind]
             if in_wrapper and kind == "value" and token[2][0] == "{":
                 self.element = Raw(token.start(2), self._passed)
-                return self._element()
+                return self._end_element(window, token.end())
         return None
 
     def _push(self, bracket: str) -> None:
         self.stack.append(bracket)
         self._expected = "first key" if bracket == "{" else "first element"
 
-    def _pop(self) -> Progress | None:
+    def _pop(self, window: str, end: int) -> Progress | None:
         closed = self.stack.pop()
         if not self.stack:
             return Progress.ENDS
         self._expected = "next member" if self.stack[-1] == "{" else "next element"
         if self.element is not None and closed == "{" and len(self.stack) == 2:
-            return self._element()
+            return self._end_element(window, end)
         return None
 
-    def _element(self) -> Progress:
-        self.elements += 1
-        return Progress.ELEMENT
+    def _end_element(self, window: str, end: int) -> Progress:
+        assert self.element is not None
+        raw = self.element.until(window, end)
+        self.elements.append((raw, self.element.at, value_of(raw)))
+        self.element = None
+        return Progress.ELEMENTS
+
+    def _run_of_elements(self, window: str, position: int) -> int:
+        """Take the objects that come next, as many as are whole, and say where they end."""
+        start = grammar.skip_space(window, position)
+        while whole := self._object_at(start):
+            raw, value = whole
+            self.elements.append((raw, self._passed + start, value))
+            self._expected = "next element"
+            position = start + len(raw)
+            comma = grammar.BEFORE_OBJECT.match(window, position)
+            if comma is None or len(self.elements) >= _MOST_AT_ONCE:
+                break
+            self._expected = "element"
+            position = start = comma.end()
+        return position
 
     def _may_wrap(self) -> bool:
         return self._first_key is not None and self._expected == "member" and len(self.stack) == 1
@@ -201,7 +209,7 @@ class OpenValue:
         """Pass many members or elements at once, where none of them has to be looked at."""
         at_first_member = len(self.stack) == 1 and self._expected == "first key"
         may_hold_elements = self.is_wrapper and len(self.stack) <= 2
-        if self._expected not in _RUNS or at_first_member or may_hold_elements or self._near_limit:
+        if at_first_member or may_hold_elements or self._near_limit:
             return position
         run, then = _RUNS[self._expected]
         if match := run.match(window, position):

@@ -6,8 +6,9 @@ import json
 import re
 from typing import Any
 
-from trustgraph_prompt.reader.mend_brackets import Brackets, Open
-from trustgraph_prompt.reader.mend_grammar import (
+from trustgraph_prompt.reader.mend.brackets import Brackets, Open
+from trustgraph_prompt.reader.mend.doubts import Doubts, Edit, Effort
+from trustgraph_prompt.reader.mend.grammar import (
     COLON,
     COMMA,
     COMMENT,
@@ -16,16 +17,13 @@ from trustgraph_prompt.reader.mend_grammar import (
     QUOTED_KEY,
     QUOTES,
     SPACE,
-    Doubts,
-    Edit,
-    Effort,
     Names,
     Place,
     begins_member,
     next_mark,
 )
-from trustgraph_prompt.reader.mend_strings import Strings
-from trustgraph_prompt.reader.mend_words import Words
+from trustgraph_prompt.reader.mend.strings import Strings
+from trustgraph_prompt.reader.mend.words import Words
 
 _MOST_EDITS = 100  # told of one value
 

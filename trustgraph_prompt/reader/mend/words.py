@@ -7,11 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from trustgraph_prompt.reader.mend_grammar import (
+from trustgraph_prompt.reader.mend.doubts import Doubts, Effort
+from trustgraph_prompt.reader.mend.grammar import (
     COMMA,
     QUOTED_KEY,
-    Doubts,
-    Effort,
     Names,
     Place,
     begins_member,

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from textwrap import dedent
 from typing import NamedTuple
 
-from trustgraph_prompt.reader.mend_grammar import (
+from trustgraph_prompt.reader.mend.doubts import Doubts, Effort
+from trustgraph_prompt.reader.mend.grammar import (
     CLOSING_QUOTES,
     COMMA,
     COMMENT,
@@ -19,8 +20,6 @@ from trustgraph_prompt.reader.mend_grammar import (
     QUOTES,
     SPACE,
     VALUELESS_KEY,
-    Doubts,
-    Effort,
     Names,
     Place,
     begins_element,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from trustgraph_prompt.reader.mend_grammar import (
+from trustgraph_prompt.reader.mend.doubts import Unmendable
+from trustgraph_prompt.reader.mend.grammar import (
     CLOSERS,
     COMMA,
     QUOTED_KEY,
     Names,
-    Unmendable,
     begins_element,
     begins_member,
     next_mark,
