@@ -15,9 +15,10 @@ from trustgraph_prompt.reader.repair import repair_values
 from trustgraph_prompt.reader.scanner import Find, Kind, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
-_AROUND = r"(?:\s|^[ \t]*(?:`{3,}|~{3,}).*$|</?\w+>)*+"
+_AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\s|</?\w+>)*+"
 _STRING = r'"(?:[^"\\\n]|\\.)*+'
-_SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}\Z', re.MULTILINE)
+_BEGUN = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag under the cut
+_SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.MULTILINE)
 _CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)
 
 
@@ -201,10 +202,14 @@ def _candidates(finds: list[Find], depth: int) -> list[_Candidate]:
 
 
 def _scalar(text: str, start: int) -> _Candidate | None:
-    """The string, number or literal that stands alone in `text` from `start` on, but for fences and tags."""
-    if match := _SCALAR.match(text, start):
-        try:
-            return _Candidate(decode(match[1]), match[1], match.start(1))
-        except NotJson:
-            pass
-    return None
+    """The string, number or literal that stands alone in `text`, but for fences and tags.
+
+    Thinking ends at `start`, if its end is no part of the string.
+    """
+    match = _SCALAR.match(text)
+    if match is None or match.end(1) < start:
+        match = _SCALAR.match(text, start)
+    try:
+        return _Candidate(decode(match[1]), match[1], match.start(1)) if match else None
+    except NotJson:
+        return None
