@@ -128,6 +128,7 @@ class Scanner:
         self._damage: Damage
         self._column = 0
         self._in_prose = False
+        self._is_bare = False
         self._no_array_before = 0
         self._window = ""
         self._passed = 0  # characters before the window
@@ -230,6 +231,12 @@ class Scanner:
             self.full = True
             return
         self._mark(Kind.BROKEN, raw, start, error)
+
+    def _give_mended(self, raw: str, start: int, reading: Reading) -> None:
+        self._objects += 1
+        self.full = self._objects > self._limits.objects
+        if not self.full:
+            self._mark(Kind.MENDED, raw, start, reading)
 
     def _search(self, position: int) -> int | None:
         """Between values: look for the next one, past fences and thinking."""
@@ -414,6 +421,7 @@ class Scanner:
         line = self._line_before(start)
         self._column = len(line[1]) if line else 0
         self._in_prose = mark == "[" and not (line or self.fenced)
+        self._is_bare = False
         if self._in_prose and self._passed + start < self._no_array_before:
             return False  # it would break where the array around it did
         if not first or _FIRST_OF[mark].match(first):
@@ -427,7 +435,8 @@ class Scanner:
             )
             self._mode = self._follow
             return True
-        if mark == "{" and (line or first in _QUOTES or self._begins_bare(start)):
+        self._is_bare = not (line or first in _QUOTES) and self._begins_bare(start)
+        if mark == "{" and (line or first in _QUOTES or self._is_bare):
             self._damage = Damage([mark], Raw(start, self._passed), self._column, awaits_value=False)
             self._mode = self._measure
             return True
@@ -435,7 +444,7 @@ class Scanner:
 
     def _begins_bare(self, start: int) -> bool:
         """Whether an object begins there whose keys have no quotes, if that can be repaired."""
-        return self._repair is not None and _BARE_KEY.match(self._window, start) is not None
+        return self._may_repair > 0 and _BARE_KEY.match(self._window, start) is not None
 
     def _first_within(self, start: int) -> str:
         """The first character behind a bracket, or nothing."""
@@ -557,7 +566,10 @@ class Scanner:
         if reading := self._repaired(raw, ends_text=self._final and position == len(self._window)):
             self._may_repair -= length - reading.end
             length = reading.end
-            self._mark(Kind.MENDED, raw[:length], at, reading)
+            self._give_mended(raw[:length], at, reading)
+        elif self._is_bare:
+            self._may_repair -= len(text)
+            length = 1  # a brace in prose
         else:
             self._give_broken(raw, at)
         self._mode = self._search

@@ -15,9 +15,10 @@ from trustgraph_prompt.reader.repair import repair_values
 from trustgraph_prompt.reader.scanner import Find, Kind, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
-_AROUND = r"(?:\s|^[ \t]*(?:`{3,}|~{3,}).*$|</?\w+>)*+"
+_AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\s|</?\w+>)*+"
 _STRING = r'"(?:[^"\\\n]|\\.)*+'
-_SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}\Z', re.MULTILINE)
+_BEGUN = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag under the cut
+_SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.MULTILINE)
 _CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)
 
 
@@ -41,7 +42,8 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     sound = outcome.ok and not any(isinstance(candidate.value, NotJson) for candidate in candidates)
     if not contract.repair or sound or scanner.full:
         return outcome
-    return _repaired(text, contract, finish_reason, scanner.thought, outcome)
+    start = candidates[0].start if scanner.ends_draft and candidates else scanner.thought
+    return _repaired(text, contract, finish_reason, start, outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +83,14 @@ def _repaired(
 ) -> Outcome:
     """What is said once what is broken is mended; `strict` where that says nothing, or is what it says."""
     by_stage: dict[Stage, dict[str, tuple[Any, Repaired]]] = {}
-    refused: _Candidate | None = None
+    refused: tuple[_Candidate, bool] | None = None
     for root, readings in repair_values(text, start, contract):
         fitting = ((reading, fit) for reading in readings if (fit := _fit(reading.value, contract)))
         reading, fit = next(fitting, (readings[0], None))
         raw = text[root : reading.end]
         if fit is None:
-            refused = _Candidate(reading.value, raw, root) if reading.edits or reading.cut else refused
+            if reading.edits or reading.cut:
+                refused = _Candidate(reading.value, raw, root), reading.cut
             continue
         stage = Stage.SALVAGED if reading.cut else Stage.REPAIRED if reading.edits else Stage.EXTRACTED
         repaired = Repaired(0, raw, root, reading.edits, stage)
@@ -95,8 +98,10 @@ def _repaired(
     if not by_stage:
         if refused is None or strict.reason is Reason.TRUNCATED:
             return strict
-        issues = contract.issues(refused.value)
-        return replace(_refused(refused, issues, contract, strict.truncated), reason=Reason.REPAIR_FAILED)
+        meant, cut = refused
+        truncated = cut_short(finish_reason, within_value=True) if cut else strict.truncated
+        outcome = _refused(meant, contract.issues(meant.value), contract, truncated)
+        return replace(outcome, reason=Reason.REPAIR_FAILED)
     stage = min(by_stage)
     if len(by_stage[stage]) > 1:
         return _ambiguous(len(by_stage[stage]), contract, strict.truncated)
@@ -197,10 +202,14 @@ def _candidates(finds: list[Find], depth: int) -> list[_Candidate]:
 
 
 def _scalar(text: str, start: int) -> _Candidate | None:
-    """The string, number or literal that stands alone in `text` from `start` on, but for fences and tags."""
-    if match := _SCALAR.match(text, start):
-        try:
-            return _Candidate(decode(match[1]), match[1], match.start(1))
-        except NotJson:
-            pass
-    return None
+    """The string, number or literal that stands alone in `text`, but for fences and tags.
+
+    Thinking ends at `start`, if its end is no part of the string.
+    """
+    match = _SCALAR.match(text)
+    if match is None or match.end(1) < start:
+        match = _SCALAR.match(text, start)
+    try:
+        return _Candidate(decode(match[1]), match[1], match.start(1)) if match else None
+    except NotJson:
+        return None

@@ -1,0 +1,126 @@
+"""What an outcome says of repair: only where the contract allows it, of each object by itself, and where."""
+
+from __future__ import annotations
+
+import pytest
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"entity": {"type": "string"}, "definition": {"type": "string"}},
+    "required": ["entity"],
+}
+STRICT = Contract.from_schema(SCHEMA, format="jsonl")
+MANY = Contract.from_schema(SCHEMA, format="jsonl", repair=True)
+ONE = Contract.from_schema(SCHEMA, repair=True)
+SOUND = '{"entity": "DNA"}'
+BROKEN = "{'entity': 'RNA',}"
+
+
+def both_ways(text: str, contract: Contract) -> Outcome:
+    whole = read(text, contract)
+    reader = StreamReader(contract)
+    for character in text:
+        reader.feed(character)
+    assert reader.close() == whole
+    return whole
+
+
+class TestObjects:
+    def test_are_repaired_only_where_the_contract_allows_it(self) -> None:
+        text = f"{SOUND}\n{BROKEN}"
+        assert [one.raw for one in read(text, STRICT).rejected] == [BROKEN]
+        assert read(text, MANY).value == [{"entity": "DNA"}, {"entity": "RNA"}]
+
+    def test_say_how_each_was_repaired_and_where(self) -> None:
+        text = f"{SOUND}\n{BROKEN}\n{SOUND}"
+        outcome = both_ways(text, MANY)
+        assert outcome.stage is Stage.REPAIRED
+        [repaired] = outcome.repaired
+        assert (repaired.index, repaired.raw, repaired.stage) == (1, BROKEN, Stage.REPAIRED)
+        assert text[repaired.start :].startswith(BROKEN)
+        assert [text[edit.offset] for edit in repaired.edits[:2]] == ["'", "'"]
+        assert repaired.edits[-1].what == "a comma too many"
+
+    def test_count_on_where_others_are_refused(self) -> None:
+        outcome = both_ways(f'{{"entity": 5}}\n{BROKEN}\n{{"entity": oops}}\n{BROKEN}', MANY)
+        assert [one.index for one in outcome.rejected] == [0]
+        assert [one.index for one in outcome.repaired] == [1, 2, 3]
+
+    def test_are_refused_where_no_reading_meets_the_schema(self) -> None:
+        outcome = both_ways(f"{{'name': 'x'}}\n{SOUND}", MANY)
+        assert outcome.value == [{"entity": "DNA"}]
+        assert (outcome.stage, outcome.repaired) == (Stage.DIRECT, ())
+        assert outcome.rejected[0].issues[0].reason is Reason.INVALID_JSON
+
+    @pytest.mark.parametrize("tail", ["{'entity': 'cut", "{'entity': 'cut'", '{"entity": "cut'])
+    def test_under_the_cut_are_never_closed_up(self, tail: str) -> None:
+        outcome = both_ways(f"{BROKEN}\n{tail}", MANY)
+        assert outcome.value == [{"entity": "RNA"}]
+
+
+class TestThinking:
+    @pytest.mark.parametrize("final", [SOUND, "{'entity': 'DNA',}"])
+    @pytest.mark.parametrize("before", ["<think>{}</think>", "hm <think>{}</think>", "{}</think>"])
+    def test_a_repaired_draft_never_wins(self, before: str, final: str) -> None:
+        text = before.format(BROKEN) + final
+        for contract in (MANY, ONE):
+            outcome = both_ways(text, contract)
+            assert outcome.objects == [{"entity": "DNA"}]
+            assert all(one.start >= len(before) for one in outcome.repaired)
+            assert (outcome.stage is Stage.REPAIRED) == (final != SOUND)
+
+    def test_what_was_taken_back_is_no_longer_counted(self) -> None:
+        text = f"hm <think>{BROKEN}\n{{'name': 'x'}}</think>\n{{'name': 'y'}}\n{BROKEN}"
+        outcome = both_ways(text, MANY)
+        assert [(one.index, text.index(one.raw)) for one in outcome.rejected] == [
+            (0, outcome.rejected[0].start)
+        ]
+        assert [one.index for one in outcome.repaired] == [1]
+        assert outcome.repaired[0].start == text.rindex(BROKEN)
+        assert outcome.retracted == ({"entity": "RNA"},)
+
+    def test_a_draft_stands_where_nothing_follows_it(self) -> None:
+        for contract in (MANY, ONE):
+            outcome = both_ways(f"{BROKEN}\n</think>\nDone.", contract)
+            assert (outcome.objects, outcome.stage) == ([{"entity": "RNA"}], Stage.REPAIRED)
+
+    def test_an_empty_list_takes_a_repaired_draft_back(self) -> None:
+        outcome = both_ways(f"{BROKEN}</think>[]", MANY)
+        assert (outcome.value, outcome.reason, outcome.repaired) == ([], Reason.SUCCESS, ())
+
+
+class TestOneValue:
+    def test_says_how_it_was_repaired_and_where_whatever_stands_before(self) -> None:
+        for before in ("", "Here:\n", "\ufeff", "\ufeff```json\n"):
+            outcome = both_ways(before + BROKEN, ONE)
+            [repaired] = outcome.repaired
+            assert (outcome.value, outcome.stage) == ({"entity": "RNA"}, Stage.REPAIRED)
+            assert (repaired.start, repaired.raw) == (len(before), BROKEN)
+            assert [(before + BROKEN)[edit.offset] for edit in repaired.edits[:2]] == ["'", "'"]
+
+    def test_is_salvaged_where_it_is_cut_and_what_is_there_is_enough(self) -> None:
+        outcome = both_ways('{"entity": "DNA", "definition": "carries instr', ONE)
+        assert outcome.value == {"entity": "DNA", "definition": "carries instr"}
+        assert (outcome.stage, outcome.truncated) == (Stage.SALVAGED, True)
+        assert outcome.repaired[0].stage is Stage.SALVAGED
+
+    def test_is_truncated_where_what_is_there_is_not_enough(self) -> None:
+        outcome = both_ways('{"definition": "carries instr', ONE)
+        assert (outcome.value, outcome.reason, outcome.truncated) == (None, Reason.TRUNCATED, True)
+
+    def test_says_what_was_wrong_with_the_repaired_one(self) -> None:
+        outcome = both_ways("Here: {'entity': 5}", ONE)
+        assert (outcome.value, outcome.reason) == (None, Reason.REPAIR_FAILED)
+        assert outcome.explain() == "/entity: expected string, found integer 5"
+        assert [(one.start, one.raw) for one in outcome.rejected] == [(6, "{'entity': 5}")]
+
+    def test_that_is_sound_and_refused_is_no_failed_repair(self) -> None:
+        for text in ('{"entity": 5}', 'Here: {"entity": 5}', '```\n{"entity": 5}\n```'):
+            assert both_ways(text, ONE).reason is Reason.SCHEMA_TYPE_ERROR
+
+    def test_of_the_sound_and_the_repaired_the_sound_one_wins(self) -> None:
+        assert both_ways(f"{BROKEN} or rather {SOUND}", ONE).value == {"entity": "DNA"}
