@@ -52,9 +52,12 @@ ELEMENTS = re.compile(f"(?:{_SPACE}{_VALUE}{_SPACE},)++")
 # An object whose first member is an array of objects; group 1 is its key.
 WRAPPER = re.compile(rf"\{{{_SPACE}({_STRING}){_SPACE}:{_SPACE}\[{_SPACE}[{{\]]")
 
-# The beginning of an array of objects, and what is between two of its elements.
+# What may stand between two objects, and between two elements that are objects.
+BEFORE_OBJECT = re.compile(r"[ \t\n\r,]*+(?=\{)")
+BEFORE_ELEMENT = re.compile(rf"{_SPACE},{_SPACE}(?=\{{)")
+
+# The beginning of an array of objects.
 OBJECTS_BEGIN = re.compile(rf"{_SPACE}\[{_SPACE}[{{\]]")
-BEFORE_OBJECT = re.compile(rf"{_SPACE},{_SPACE}(?=\{{)")
 OBJECTS_BEGIN_LATER = re.compile(rf"{_SPACE}(?:\[{_SPACE})?\Z")
 
 # What text may end with although it goes on: the beginning of a string, or of another scalar.

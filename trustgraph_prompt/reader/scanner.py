@@ -10,23 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import Enum, auto
-from functools import cache
-from typing import Any, NamedTuple
-
-import orjson
 
 from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.reader import grammar
+from trustgraph_prompt.reader.complete import FIRST_OF, Complete, Whole
 from trustgraph_prompt.reader.damage import Damage, next_value
-from trustgraph_prompt.reader.decode import NotJson, decode, decode_at, has_long_number, is_too_deep, value_of
+from trustgraph_prompt.reader.decode import value_of
+from trustgraph_prompt.reader.finds import Find, Finds, Kind, Values
 from trustgraph_prompt.reader.repair import Reading
-from trustgraph_prompt.reader.value import LONGEST_WRAPPER, OpenValue, Progress, Raw
+from trustgraph_prompt.reader.value import OpenValue, Progress, Raw
 
-_MOST_REREAD = 200_000  # characters that were taken for a part of a broken value, and are read anew
 _MOST_CANDIDATES = 1_000  # values, where one is looked for
-MAX_REFUSED = 1_000  # values: what is broken or refused takes longest
+_MOST_REREAD = 200_000  # characters that were taken for a part of a broken value, and are read anew
 
 # Each alternative begins with a character of its own, which is searched for first.
 _LANDMARK = rf"```+|~~~+|</?{grammar.THINKING}"
@@ -39,53 +34,11 @@ _END_OF_THINKING = re.compile(f"</{grammar.THINKING}", re.IGNORECASE)
 _LINE_BEGINS = re.compile(r"\n\ufeff?([ \t]*)[> \t]*(?:[-*+•]|\d{1,6}[.):])?[ \t[,]*\Z")
 _LOOK_BACK = 40
 
-_FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
 _CLOSES = {"{": "}", "[": "]"}
 _QUOTES = "'“”‘’`"
 _ARRAY_OF_OBJECTS = re.compile(r"\[\s*+\{")
 _BARE_KEY = re.compile(r"\{\s*+[^\W\d][\w-]{0,60}\s*+:")
 _LINE_ENDS = re.compile(r"[ \t\r]*\n")
-
-
-class Kind(Enum):
-    """What the scanner came upon besides values."""
-
-    BROKEN = auto()  # what was meant to be a value, and is not JSON
-    DRAFT = auto()  # everything before this was thinking
-    ASIDE = auto()  # what follows is thinking, if it comes to an end
-    ASIDE_ENDS = auto()
-    MENDED = auto()  # what is not JSON, and could be repaired; `value` is what the repair found
-    WRAPPER = auto()  # the values that follow are elements of `{"items": […]}`
-    WRAPPER_OR_OBJECT = auto()  # a wrapper with other members too, whole: perhaps it is an object itself
-    NOTHING = auto()  # a wrapper without elements: the answer says that there is nothing
-
-
-@dataclass(slots=True)
-class Values:
-    """A run of complete objects, or arrays where they are asked for, with nothing else between them.
-
-    Their values, the texts that say them, where each text begins; and whether they stand in a code fence.
-    """
-
-    values: list[Any]
-    raws: list[str]
-    starts: list[int]
-    fenced: bool
-
-
-class Mark(NamedTuple):
-    """What is no value: the text of what is broken, or of the whole wrapper, and where it begins.
-
-    `value` is that of a wrapper; of what obeys the grammar and is no value still, it is the `NotJson`.
-    """
-
-    kind: Kind
-    raw: str = ""
-    start: int = 0
-    value: Any = None
-
-
-Find = Values | Mark
 
 
 class Scanner:
@@ -96,7 +49,7 @@ class Scanner:
 
     After `close`: `cut` is whether the text ends within a value or in thinking, `fenced` whether in a code
     fence, `between` what stood around the values (each is `{}` there, or `{\\n}` if it took several lines),
-    `full` whether there was more than `limits` allow, or `MAX_REFUSED`, and the rest was left unread.
+    `full` whether there was more than the limits allow, and the rest was left unread.
     `thought` is where in the text the last thinking ended, `behind` the part of `between` that follows,
     `ends_draft` whether that thinking had no beginning and no value follows.
     """
@@ -111,15 +64,13 @@ class Scanner:
     ) -> None:
         self.cut = False
         self.fenced = False
-        self.full = False
         self.thought = 0
-        self.ends_draft = False
         self._limits = limits
-        self._most = _MOST_CANDIDATES if arrays else limits.objects
+        self._finds = Finds(_MOST_CANDIDATES if arrays else limits.objects)
+        self._complete = Complete(limits.depth, names_wrapper)
         self._roots = _VALUES if arrays else _OBJECTS
         self._repair = repair
         self._may_repair = _MOST_REREAD if repair else 0
-        self._names_wrapper = cache(names_wrapper)
         self._between: list[str] = []
         self._behind = 0  # how many parts of it stand before the last end of thinking
         self._in_aside = False
@@ -134,13 +85,14 @@ class Scanner:
         self._passed = 0  # characters before the window
         self._before = "\n"  # the last characters before the window
         self._final = False
-        self._found: list[Find] = []
-        self._run: Values | None = None
-        self._objects = 0
-        self._refused = 0
-        self._decode: Callable[[str], Any] = orjson.loads
-        self._no_line_before = 0
-        self._no_guess_before = 0
+
+    @property
+    def full(self) -> bool:
+        return self._finds.full
+
+    @property
+    def ends_draft(self) -> bool:
+        return self._finds.ends_draft
 
     @property
     def between(self) -> str:
@@ -152,23 +104,31 @@ class Scanner:
 
     def feed(self, text: str) -> list[Find]:
         """What `text` completes."""
-        if self.full:
+        if self._finds.full:
             return []
-        if not self._window and self._mode == self._search and (object_alone := self._take_alone(text)):
-            return [object_alone]
+        if not self._window and self._mode == self._search and (whole := self._complete.alone(text)):
+            self._pass_alone(text, whole)
+            return self._finds.take()
         self._window += text
-        self._decode = decode if has_long_number(self._window) else orjson.loads
-        self._found = []
-        self._run = None
+        self._complete.expect(self._window)
         position: int | None = 0
-        while position is not None and not self.full:
+        while position is not None and not self._finds.full:
             position = self._mode(position)
-        return self._found
+        return self._finds.take()
 
     def close(self) -> list[Find]:
         """What only the end of the text completes."""
         self._final = True
         return self.feed("")
+
+    def _pass_alone(self, text: str, whole: Whole) -> None:
+        """A text was one object between values."""
+        raw, value = whole
+        start = len(text) - len(raw)
+        self._between += (text[:start], "{\n}" if "\n" in raw else "{}")
+        self._finds.value(raw, self._passed + start, value, self.fenced)
+        self._passed += len(text)
+        self._before = (self._before + text)[-_LOOK_BACK:]
 
     def _wait(self, position: int) -> None:
         """Keep the window from `position` on until more text comes."""
@@ -189,55 +149,6 @@ class Scanner:
         self._window = text[length:] + self._window[position:]
         return 0
 
-    def _mark(self, kind: Kind, raw: str = "", start: int = 0, value: Any = None) -> None:
-        self._found.append(Mark(kind, raw, start, value))
-        self._run = None
-
-    def _give(self, raw: str, start: int, value: Any) -> None:
-        """A value; or what is none although it obeys the grammar."""
-        if type(value) is NotJson:
-            self._give_broken(raw, start, value)
-            return
-        if self.ends_draft:
-            self._leave_draft()
-        self._objects += 1
-        if self._objects > self._most:
-            self.full = True
-            return
-        run = self._run
-        if run is None:
-            self._run = Values([value], [raw], [start], self.fenced)
-            self._found.append(self._run)
-        else:
-            run.values.append(value)
-            run.raws.append(raw)
-            run.starts.append(start)
-
-    def _give_run(self, run: Values) -> None:
-        if self.ends_draft:
-            self._leave_draft()
-        room = self._most - self._objects
-        self._objects += len(run.values)
-        if self._objects > self._most:
-            self.full = True
-            run = Values(run.values[:room], run.raws[:room], run.starts[:room], run.fenced)
-        self._found.append(run)
-        self._run = run
-
-    def _give_broken(self, raw: str, start: int, error: NotJson | None = None) -> None:
-        self._objects += 1
-        self._refused += 1
-        if self._objects > self._most or self._refused > MAX_REFUSED:
-            self.full = True
-            return
-        self._mark(Kind.BROKEN, raw, start, error)
-
-    def _give_mended(self, raw: str, start: int, reading: Reading) -> None:
-        self._objects += 1
-        self.full = self._objects > self._limits.objects
-        if not self.full:
-            self._mark(Kind.MENDED, raw, start, reading)
-
     def _search(self, position: int) -> int | None:
         """Between values: look for the next one, past fences and thinking."""
         window, between, passed = self._window, self._between, position
@@ -250,27 +161,17 @@ class Scanner:
                 break
             mark = window[start]
             if mark in "{[":
-                closing = window.find(_CLOSES[mark], position) + 1
-                if not (closing or self._final):
+                if not self._final and window.find(_CLOSES[mark], position) < 0:
                     self._leave(passed, start)  # before more text comes nothing ends here
                     return None
-                ends_later = mark == "[" or window.startswith("\n", position)
-                if not ends_later and (end := self._take_lines(passed, start)):
+                end = self._take_objects(passed, start) if mark == "{" else None
+                if end or (end := self._take_value(passed, start)):
                     passed = position = end
-                    if self.full:
+                    if self._finds.full:
                         return None
-                    continue
-                if whole := (mark == "{" and self._guess(start, closing)) or self._whole(mark, start):
-                    raw, value = whole
-                    between.append(window[passed:start])
-                    between.append("{\n}" if "\n" in raw else "{}")
-                    self._give(raw, self._passed + start, value)
-                    if self.full:
-                        return None
-                    passed = position = start + len(raw)
                 elif self._begin(mark, start):
                     between.append(window[passed:start])
-                    self._leave_draft()
+                    self._finds.leave_draft()
                     return position
             elif mark == "<":
                 between.append(window[passed:position])
@@ -281,9 +182,11 @@ class Scanner:
                     self._mode = self._think
                     return position
                 else:
-                    self._begin_aside()
+                    self._in_aside = True
+                    self._finds.mark_aside()
             elif position < len(window) or self._final:
-                self.fenced, self._run = not self.fenced, None
+                self.fenced = not self.fenced
+                self._finds.end_run()
             else:
                 self._leave(passed, start)  # the fence may go on
                 return None
@@ -299,114 +202,42 @@ class Scanner:
             self._between.append(self._window[passed:position])
         self._wait(position)
 
-    def _take_alone(self, text: str) -> Values | None:
-        """Take a text that is one plain object and white space before it: what streams mostly come to."""
-        raw = text.lstrip(" \t\r\n")
-        if raw.count("{") != 1 or raw[0] != "{" or raw[-1] != "}" or "[" in raw or has_long_number(raw):
-            return None
-        if self.ends_draft or self._objects >= self._most or (value := self._object(raw)) is None:
-            return None
-        start = len(text) - len(raw)
-        self._between += (text[:start], "{\n}" if "\n" in raw else "{}")
-        self._objects += 1
-        run = Values([value], [raw], [self._passed + start], self.fenced)
-        self._passed += len(text)
-        self._before = (self._before + text)[-_LOOK_BACK:]
-        return run
-
-    def _take_lines(self, passed: int, start: int) -> int | None:
-        """Take the objects that end with their lines, from `start` on; where they end, None if there is none.
-
-        No line is tried twice. What stands before them begins at `passed`.
-        """
-        window, absolute, between = self._window, self._passed, self._between
-        if absolute + start < self._no_line_before:
-            return None
-        run, end = None, None
-        newline, room = window.find("\n", start), self._most - self._objects
-        if newline < 0:
-            self._no_line_before = absolute + len(window)
-        while newline >= 0 and room >= 0 and window.startswith("{", start):
-            raw = window[start:newline].rstrip(" \t\r,")
-            value = None if raw[-1] != "}" or self._wraps_at(start, raw) else self._object(raw)
-            if value is None:
-                self._no_line_before = absolute + newline
-                break
-            if run is None:
-                run = Values([], [], [], self.fenced)
-            run.values.append(value)
-            run.raws.append(raw)
-            run.starts.append(absolute + start)
-            between += (window[passed:start], "{}")
-            passed = end = start + len(raw)
-            room -= 1
-            start = newline + 1
-            if not window.startswith("{", start):
-                start = grammar.skip_space(window, start)
-            newline = window.find("\n", start)
-        if run is not None:
-            self._give_run(run)
-        return end
-
-    def _guess(self, start: int, end: int) -> tuple[str, Any] | None:
-        """The object that begins at `start`, if it ends where braces balance, at `end` or later.
-
-        No text is guessed at twice: a guess is wrong where braces stand in strings.
-        """
-        window = self._window
-        if not end or self._passed + start < self._no_guess_before:
-            return None
-        opened = window.count("{", start, end) - 1
-        while opened and end:
-            inner, end = end, window.find("}", end) + 1
-            opened += window.count("{", inner, end) - 1
-        raw = window[start:end]
-        if self._wraps_at(start, raw):
-            return None
-        value = self._object(raw)
-        if value is None:
-            self._no_guess_before = self._passed + (end or len(window))
-            return None
-        return raw, value
-
-    def _object(self, raw: str) -> Any:
-        """The object that a text is; None if it is no JSON, or nested too deep."""
-        try:
-            value = self._decode(raw)
-        except ValueError:
-            return None
-        if len(raw) > self._limits.depth and is_too_deep(value, raw, self._limits.depth):
-            return None
-        return value
-
-    def _wraps_at(self, start: int, raw: str) -> bool:
-        """Whether the object at `start`, of which `raw` is a part, merely wraps others."""
-        return (
-            "[" in raw
-            and (key := grammar.WRAPPER.match(self._window, start)) is not None
-            and self._wraps(key[1])
+    def _take_objects(self, passed: int, start: int) -> int | None:
+        """Take the objects from `start` on of which all is there, and say where they end."""
+        window, between = self._window, self._between
+        run = self._complete.objects(
+            window,
+            self._passed,
+            start,
+            self._finds.room + 1,
+            fenced=self.fenced,
+            before_next=grammar.BEFORE_OBJECT,
         )
+        if not run.values:
+            return None
+        for at, raw in zip(run.starts, run.raws, strict=True):
+            start = at - self._passed
+            between += (window[passed:start], "{\n}" if "\n" in raw else "{}")
+            passed = start + len(raw)
+        self._finds.run(run)
+        return passed
 
-    def _whole(self, mark: str, start: int) -> tuple[str, Any] | None:
-        """The value that begins at `start`, if all of it is there, and is no wrapper."""
-        if not _FIRST_OF[mark].match(self._first_within(start)):
+    def _take_value(self, passed: int, start: int) -> int | None:
+        """Take the value that begins at `start`, if all of it is there, and say where it ends."""
+        window = self._window
+        whole = self._complete.value(window, start)
+        if whole is None:
             return None
-        if mark == "{" and self._wraps_at(start, "["):
-            return None
-        if (found := decode_at(self._window, start)) is None:
-            return None
-        value, end = found
-        raw = self._window[start:end]
-        return None if is_too_deep(value, raw, self._limits.depth) else (raw, value)
+        raw, value = whole
+        self._between += (window[passed:start], "{\n}" if "\n" in raw else "{}")
+        self._finds.value(raw, self._passed + start, value, self.fenced)
+        return start + len(raw)
 
-    def _object_at(self, start: int) -> tuple[str, Any] | None:
-        """The object that begins there, if there is one and nothing asks for a closer look."""
-        if not self._window.startswith("{", start):
-            return None
-        return self._guess(start, self._window.find("}", start) + 1)
-
-    def _wraps(self, key: str) -> bool:
-        return len(key) <= LONGEST_WRAPPER and self._names_wrapper(key)
+    def _elements_at(self, start: int, most: int) -> Values:
+        """The objects from `start` on that are elements of an array."""
+        return self._complete.objects(
+            self._window, self._passed, start, most, fenced=self.fenced, before_next=grammar.BEFORE_ELEMENT
+        )
 
     def _line_before(self, start: int) -> re.Match[str] | None:
         """What stands before a value or tag that begins its line; None where it stands within a line."""
@@ -417,21 +248,22 @@ class Scanner:
 
     def _begin(self, mark: str, start: int) -> bool:
         """Whether what begins at `start` was meant to be a value."""
-        first = self._first_within(start)
+        first_at = grammar.skip_space(self._window, start + 1)
+        first = self._window[first_at : first_at + 1]
         line = self._line_before(start)
         self._column = len(line[1]) if line else 0
         self._in_prose = mark == "[" and not (line or self.fenced)
         self._is_bare = False
         if self._in_prose and self._passed + start < self._no_array_before:
             return False  # it would break where the array around it did
-        if not first or _FIRST_OF[mark].match(first):
+        if not first or FIRST_OF[mark].match(first):
             self._value = OpenValue(
                 mark,
                 start,
                 self._passed,
                 self._limits.depth,
-                names_wrapper=self._wraps,
-                object_at=self._object_at,
+                names_wrapper=self._complete.wraps,
+                elements_at=self._elements_at,
             )
             self._mode = self._follow
             return True
@@ -446,30 +278,14 @@ class Scanner:
         """Whether an object begins there whose keys have no quotes, if that can be repaired."""
         return self._may_repair > 0 and _BARE_KEY.match(self._window, start) is not None
 
-    def _first_within(self, start: int) -> str:
-        """The first character behind a bracket, or nothing."""
-        first = grammar.skip_space(self._window, start + 1)
-        return self._window[first : first + 1]
-
-    def _leave_draft(self) -> None:
-        """A value begins: what stood before an end of thinking was a draft."""
-        if self.ends_draft:
-            self.ends_draft = False
-            self._mark(Kind.DRAFT)
-
-    def _begin_aside(self) -> None:
-        self._in_aside = True
-        if not (self._found and isinstance(last := self._found[-1], Mark) and last.kind is Kind.ASIDE):
-            self._mark(Kind.ASIDE)
-
     def _end_thinking(self, position: int) -> None:
         self.thought = self._passed + position
         self._behind = len(self._between)
         if self._in_aside:
             self._in_aside = False
-            self._mark(Kind.ASIDE_ENDS)
+            self._finds.mark(Kind.ASIDE_ENDS)
         else:
-            self.ends_draft = True
+            self._finds.ends_draft = True
 
     def _think(self, position: int) -> int | None:
         """In thinking: nothing counts until it ends."""
@@ -494,11 +310,11 @@ class Scanner:
                 return None
             case Progress.WRAPS:
                 self._between.append("wrapper")  # anything that is no layout of lines
-                self._mark(Kind.WRAPPER)
+                self._finds.mark(Kind.WRAPPER)
             case Progress.ELEMENTS:
                 value.is_empty = False
-                for element in value.elements:
-                    self._give(*element)
+                for raw, at, element in value.elements:
+                    self._finds.value(raw, at, element, self.fenced)
                 value.elements.clear()
             case Progress.ENDS:
                 self._mode = self._search
@@ -511,22 +327,18 @@ class Scanner:
         raw = value.raw.until(self._window, position)
         if not value.is_wrapper:
             self._between.append("{\n}" if "\n" in raw else "{}")
-            self._give(raw, value.raw.at, value_of(raw))
+            self._finds.value(raw, value.raw.at, value_of(raw), self.fenced)
         elif value.members > 1:
-            whole = value_of(raw)
-            self._objects += 1
-            if type(whole) is not NotJson and self._objects <= self._most:
-                self._mark(Kind.WRAPPER_OR_OBJECT, raw, value.raw.at, whole)
+            self._finds.wrapper(raw, value.raw.at, value_of(raw))
         elif value.is_empty:
-            self._mark(Kind.NOTHING)
+            self._finds.mark(Kind.NOTHING)
 
     def _break(self, value: OpenValue, position: int) -> int:
         """Measure what is broken: of a wrapper no more than the element. A `[` in prose was prose."""
         window = self._window
         if self._in_prose and not _ARRAY_OF_OBJECTS.match(text := value.raw.until(window, position)):
             self._between.append("[")
-            self._refused += 1
-            self.full = self._refused > MAX_REFUSED
+            self._finds.waste()
             self._no_array_before = self._passed + position
             self._mode = self._search
             return self._go_back(text, 1, position)
@@ -566,12 +378,12 @@ class Scanner:
         if reading := self._repaired(raw, ends_text=self._final and position == len(self._window)):
             self._may_repair -= length - reading.end
             length = reading.end
-            self._give_mended(raw[:length], at, reading)
+            self._finds.mended(raw[:length], at, reading)
         elif self._is_bare:
             self._may_repair -= len(text)
             length = 1  # a brace in prose
         else:
-            self._give_broken(raw, at)
+            self._finds.broken(raw, at)
         self._mode = self._search
         return self._go_back(text, length, position)
 

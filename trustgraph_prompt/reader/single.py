@@ -10,9 +10,10 @@ from typing import Any
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, why_not
+from trustgraph_prompt.reader.finds import Find, Kind, Values
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.repair import repair_values
-from trustgraph_prompt.reader.scanner import Find, Kind, Scanner, Values
+from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import cut_short
 
 _AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\s|</?\w+>)*+"

@@ -8,10 +8,11 @@ from enum import Enum, auto
 from typing import Any
 
 from trustgraph_prompt.reader import grammar
+from trustgraph_prompt.reader.complete import LONGEST_WRAPPER
 from trustgraph_prompt.reader.decode import value_of
+from trustgraph_prompt.reader.finds import Values
 
 _MOST_AT_ONCE = 1_000  # elements
-LONGEST_WRAPPER = 100  # characters in the name of a wrapper, as it is written
 
 # What may come next within a value, and what is expected after it.
 _ANY_VALUE = {"string": "next {}", "value": "next {}", "{": "first key", "[": "first element"}
@@ -74,7 +75,7 @@ class OpenValue:
         max_depth: int,
         *,
         names_wrapper: Callable[[str], bool],
-        object_at: Callable[[int], tuple[str, Any] | None],
+        elements_at: Callable[[int, int], Values],
     ) -> None:
         self.stack = [bracket]
         self.raw = Raw(start, passed)
@@ -88,7 +89,7 @@ class OpenValue:
         self._max_depth = max_depth
         self._expected = "first key" if bracket == "{" else "first element"
         self._names_wrapper = names_wrapper
-        self._object_at = object_at
+        self._elements_at = elements_at
         self._first_key: str | None = None
 
     @property
@@ -184,18 +185,12 @@ class OpenValue:
 
     def _run_of_elements(self, window: str, position: int) -> int:
         """Take the objects that come next, as many as are whole, and say where they end."""
-        start = grammar.skip_space(window, position)
-        while whole := self._object_at(start):
-            raw, value = whole
-            self.elements.append((raw, self._passed + start, value))
-            self._expected = "next element"
-            position = start + len(raw)
-            comma = grammar.BEFORE_OBJECT.match(window, position)
-            if comma is None or len(self.elements) >= _MOST_AT_ONCE:
-                break
-            self._expected = "element"
-            position = start = comma.end()
-        return position
+        run = self._elements_at(grammar.skip_space(window, position), _MOST_AT_ONCE)
+        if not run.values:
+            return position
+        self.elements += zip(run.raws, run.starts, run.values, strict=True)
+        self._expected = "next element"
+        return run.starts[-1] + len(run.raws[-1]) - self._passed
 
     def _may_wrap(self) -> bool:
         return self._first_key is not None and self._expected == "member" and len(self.stack) == 1

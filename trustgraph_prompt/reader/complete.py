@@ -1,0 +1,138 @@
+"""Values of which all is there: where one ends is guessed, and the decoder says whether it does.
+
+This is the way of all values but the broken ones and the one that what has come of the text ends in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import orjson
+
+from trustgraph_prompt.reader import grammar
+from trustgraph_prompt.reader.decode import decode, decode_at, has_long_number, is_too_deep
+from trustgraph_prompt.reader.finds import Values
+
+LONGEST_WRAPPER = 100  # characters in the name of a wrapper, as it is written
+
+FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
+
+
+Whole = tuple[str, Any]  # the text of a value, and the value
+
+
+class Complete:
+    """Reads values that are there to their end, nested at most `depth` levels and no wrappers.
+
+    Positions count within a window of the text, before which `passed` characters are. `names_wrapper` is
+    asked whether an object whose first member, of that name, is an array of objects merely wraps them.
+    """
+
+    def __init__(self, depth: int, names_wrapper: Callable[[str], bool]) -> None:
+        self._depth = depth
+        self._names_wrapper = cache(names_wrapper)
+        self._decode: Callable[[str], Any] = orjson.loads
+        self._no_line_before = 0
+        self._no_guess_before = 0
+
+    def expect(self, window: str) -> None:
+        """Be ready for what is in a window."""
+        self._decode = decode if has_long_number(window) else orjson.loads
+
+    def alone(self, text: str) -> Whole | None:
+        """The one plain object that a text is, but for white space before it: what streams mostly come to."""
+        raw = text.lstrip(" \t\r\n")
+        if raw.count("{") != 1 or raw[0] != "{" or raw[-1] != "}" or "[" in raw or has_long_number(raw):
+            return None
+        value = self._object(raw)
+        return None if value is None else (raw, value)
+
+    def objects(
+        self, window: str, passed: int, start: int, most: int, *, fenced: bool, before_next: re.Pattern[str]
+    ) -> Values:
+        """The objects from `start` on, as many as `most`; `before_next` is what may stand between two."""
+        run = Values([], [], [], fenced)
+        while most > 0 and window.startswith("{", start):
+            whole = self._with_line(window, passed, start) or self._balanced(window, passed, start)
+            if whole is None:
+                break
+            raw, value = whole
+            run.values.append(value)
+            run.raws.append(raw)
+            run.starts.append(passed + start)
+            most -= 1
+            gap = before_next.match(window, start + len(raw))
+            if gap is None:
+                break
+            start = gap.end()
+        return run
+
+    def _with_line(self, window: str, passed: int, start: int) -> Whole | None:
+        """The object that begins at `start`, if it ends with its line; no line is tried twice."""
+        if window.startswith("\n", start + 1) or passed + start < self._no_line_before:
+            return None
+        newline = window.find("\n", start)
+        if newline >= 0:
+            raw = window[start:newline].rstrip(" \t\r,")
+            if raw[-1] == "}" and not ("[" in raw and self.wraps_at(window, start)):
+                value = self._object(raw)
+                if value is not None:
+                    return raw, value
+        self._no_line_before = passed + (newline if newline >= 0 else len(window))
+        return None
+
+    def _balanced(self, window: str, passed: int, start: int) -> Whole | None:
+        """The object that begins at `start`, if it ends where braces balance; no text is tried twice.
+
+        They may stand in strings, but mostly do not.
+        """
+        if passed + start < self._no_guess_before:
+            return None
+        end = window.find("}", start) + 1
+        opened = window.count("{", start, end) - 1
+        while opened and end:
+            inner, end = end, window.find("}", end) + 1
+            opened += window.count("{", inner, end) - 1
+        raw = window[start:end]
+        if "[" in raw and self.wraps_at(window, start):
+            return None
+        value = self._object(raw) if end else None
+        if value is None:
+            self._no_guess_before = passed + (end or len(window))
+            return None
+        return raw, value
+
+    def value(self, window: str, start: int) -> Whole | None:
+        """The object or array that begins at `start`."""
+        first = grammar.skip_space(window, start + 1)
+        if not FIRST_OF[window[start]].match(window, first):
+            return None
+        if window[start] == "{" and self.wraps_at(window, start):
+            return None
+        if (found := decode_at(window, start)) is None:
+            return None
+        value, end = found
+        raw = window[start:end]
+        return None if is_too_deep(value, raw, self._depth) else (raw, value)
+
+    def wraps_at(self, window: str, start: int) -> bool:
+        """Whether the object at `start` merely wraps others."""
+        wrapper = grammar.WRAPPER.match(window, start)
+        return wrapper is not None and self.wraps(wrapper[1])
+
+    def wraps(self, key: str) -> bool:
+        """Whether an object does whose first member, of that name, is an array of objects."""
+        return len(key) <= LONGEST_WRAPPER and self._names_wrapper(key)
+
+    def _object(self, raw: str) -> Any:
+        """The object that a text is; None if it is no JSON, or nested too deep."""
+        try:
+            value = self._decode(raw)
+        except ValueError:
+            return None
+        if len(raw) > self._depth and is_too_deep(value, raw, self._depth):
+            return None
+        return value
