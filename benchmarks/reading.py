@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from typing import Any
 
 import jsonschema
 import orjson
@@ -66,6 +67,11 @@ LAYOUTS = {
     "cut": CLEAN[:-20],
     "one broken line": "\n".join([*LINES[:100], '{"type": "definition", "entity": oops}', *LINES[100:]]),
 }
+SETTINGS: dict[str, dict[str, Any]] = {
+    "a rule": {"invariants": ["type is defined"]},
+    "extra keys forbidden": {"extra": "forbid"},
+    "coerced": {"coerce": True},
+}
 HOSTILE = ["[", "{", '{"a":', '"', '{"a":"x" y"}\n']
 
 
@@ -121,6 +127,10 @@ def main() -> None:
         took = seconds(lambda text=text: read(text, contract))  # type: ignore[misc]
         clean = clean or took
         print(f"  {name:32} {took / floor:8.1f}x")
+    for name, settings in SETTINGS.items():
+        strict = Contract.from_schema(SCHEMA, format="jsonl", **settings)
+        took = seconds(lambda strict=strict: read(CLEAN, strict))  # type: ignore[misc]
+        print(f"  {f'clean lines, {name}':32} {took / floor:8.1f}x")
     for size in (4, 20):
         chunks = [CLEAN[i : i + size] for i in range(0, len(CLEAN), size)]
         took = seconds(lambda chunks=chunks: stream(chunks, contract))  # type: ignore[misc]

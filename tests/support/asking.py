@@ -58,12 +58,13 @@ class Asked:
         *,
         format: str = "jsonl",
         attempts: int = 1,
+        repair: bool = False,
         config: RuntimeConfig | None = None,
         **options: Any,
     ) -> Outcome:
         entry = {"prompt": "unused", "response-type": format, "attempts": attempts, "dialect": "jinja"}
         if format != "text":
-            entry["schema"] = OBJECT
+            entry |= {"schema": OBJECT, "repair": repair}
         prompt = PromptDefinition.from_entry("numbers", entry)
         return await ask(
             replace(prompt, config=config or prompt.config),

@@ -136,6 +136,83 @@ def test_finds_the_place_of_what_is_wrong_with_a_fenced_value(folder: Path) -> N
     assert "<stdin>:4:16: schema_type_error: /definition: expected string, found null" in result.stderr
 
 
+def test_says_once_what_is_wrong_with_the_one_value() -> None:
+    result = run("read", "-", "--format", "json", "--explain", input="\n[1,\n oops]")
+    assert result.stderr.startswith(
+        "<stdin>: nothing to use: invalid_json\n"
+        "<stdin>:3:2: invalid_json: no JSON: Expecting value\n"
+        "    3 |  oops]\n"
+        "      |  ^\n"
+        "hint: "
+    )
+    told = json.loads(run("read", "-", "--format", "json", "--json", input="\n[1,\n oops]").stdout)
+    [issue] = told["issues"]
+    assert told["rejected"] == [
+        {"index": 0, "start": 1, "line": 2, "column": 1, "raw": "[1,\n oops]", "issues": [issue]}
+    ]
+    assert (issue["line"], issue["column"]) == (3, 2)
+
+
+class TestRepair:
+    ANSWER = """Sure!
+{"entity": "DNA", "definition": "carries instructions"}
+{'entity': 'RNA', "definition": 'x'}
+{"entity": "cell" "definition": "unit of life"}
+{"entity": "gene", "definition": 5}"""
+
+    def test_tells_each_repaired_object_in_a_line(self, folder: Path) -> None:
+        result = run("read", "-", *DEFINITIONS, "--repair", folder=folder, input=self.ANSWER)
+        assert [json.loads(line)["entity"] for line in result.stdout.splitlines()] == ["DNA", "RNA", "cell"]
+        assert result.stderr.splitlines() == [
+            "<stdin>: 3 objects, 2 of them repaired; 1 refused",
+            "<stdin>:5:34: refused object 4: /definition: expected string, found integer 5",
+            "<stdin>:3:2: repaired object 2: other quotes than JSON's (3 times)",
+            "<stdin>:4:19: repaired object 3: a missing comma",
+        ]
+
+    def test_shows_each_place_that_was_mended(self, folder: Path) -> None:
+        result = run("read", "-", *DEFINITIONS, "--repair", "--explain", folder=folder, input=self.ANSWER)
+        for column in (2, 12, 33):
+            assert (
+                f"<stdin>:3:{column}: repaired object 2: other quotes than JSON's\n"
+                "    3 | {'entity': 'RNA', \"definition\": 'x'}\n"
+                f"      | {' ' * (column - 1)}^\n"
+            ) in result.stderr
+
+    def test_gives_programs_the_places(self, folder: Path) -> None:
+        result = run("read", "-", *DEFINITIONS, "--repair", "--json", folder=folder, input=self.ANSWER)
+        told = json.loads(result.stdout)
+        assert told["stage"] == "repaired"
+        first, second = told["repaired"]
+        assert (first["index"], first["line"], first["column"], first["stage"]) == (1, 3, 1, "repaired")
+        assert self.ANSWER[first["start"] :].startswith(first["raw"])
+        assert [edit["column"] for edit in first["edits"]] == [2, 12, 33]
+        [edit] = second["edits"]
+        assert (edit["line"], edit["column"], edit["what"]) == (4, 19, "a missing comma")
+
+    def test_prints_as_it_comes_what_reading_the_whole_prints(self, folder: Path) -> None:
+        line = ["read", "-", *DEFINITIONS, "--repair", "--explain"]
+        whole = run(*line, folder=folder, input=self.ANSWER)
+        stream = run(*line, "--stream", folder=folder, input=self.ANSWER)
+        assert (stream.stdout, stream.stderr) == (whole.stdout, whole.stderr)
+
+    @pytest.mark.parametrize(
+        ("answer", "place", "way"),
+        [
+            ('{"a": [1, {"b": "x",\n "c": "tex', "2:11", "1 column 1, at /a/1/c"),
+            ('Hm\n{\'a\': [1, {"b": "x",\n "c": "tex', "3:11", "2 column 1"),
+        ],
+    )
+    def test_shows_where_a_salvaged_value_was_cut(self, answer: str, place: str, way: str) -> None:
+        result = run("read", "-", "--format", "json", "--repair", "--explain", input=answer)
+        assert (result.returncode, json.loads(result.stdout)) == (0, {"a": [1, {"b": "x", "c": "tex"}]})
+        assert "<stdin>: 1 value, salvaged: a cut value was closed up; cut off\n" in result.stderr
+        assert (
+            f"<stdin>:{place}: cut off: the text ends in the value that begins in line {way}\n"
+        ) in result.stderr
+        assert '"c": "tex\n      |           ^\n' in result.stderr
+
+
 def test_shows_the_values_that_could_have_been_meant() -> None:
     result = run("read", "-", "--format", "json", input='{"a": 1}\nor\n{"a": 2}')
     assert result.returncode == 1

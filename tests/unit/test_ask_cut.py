@@ -9,6 +9,7 @@ import pytest
 from tests.support.asking import Asked, Script, cut, lines, numbers, why
 from trustgraph_prompt import errors
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.reader import Stage
 
 
 class TestCutAnswers:
@@ -135,6 +136,14 @@ class TestCutAnswers:
         outcome = await asked(Script(cut(lines([0, 1])), ScriptedAnswer('{"n": 2}\n{"n": "three"}')))
 
         assert [rejected.index for rejected in outcome.rejected] == [3]
+
+    async def test_repaired_objects_are_counted_through(self, asked: Asked) -> None:
+        script = Script(cut("{'n': 0}\n" + lines([1])), ScriptedAnswer(lines([2]) + "\n{'n': 3}"))
+        outcome = await asked(script, repair=True)
+
+        assert outcome.value == numbers(range(4))
+        assert [(one.index, one.raw) for one in outcome.repaired] == [(0, "{'n': 0}"), (3, "{'n': 3}")]
+        assert outcome.stage is Stage.REPAIRED
 
     @pytest.mark.parametrize("finish_reason", ["stop", "tool_calls"])
     async def test_an_end_that_the_wire_vouches_for_is_no_cut(self, asked: Asked, finish_reason: Any) -> None:

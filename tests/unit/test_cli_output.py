@@ -19,6 +19,12 @@ def test_each_reason_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ('refused object 1: "n" is missing\nerror: schema_missing_field\n')
 
 
+def test_what_is_wrong_with_the_one_value_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        print_outcome(read('Here: {"m": 1}', Contract.from_schema({"required": ["n"]})), as_json=False)
+    assert capsys.readouterr().err == 'error: schema_missing_field: "n" is missing\n'
+
+
 def test_a_reason_that_no_object_has_told_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(typer.Exit):
         print_outcome(read("no idea", NUMBERED), as_json=False)

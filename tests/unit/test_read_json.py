@@ -129,6 +129,42 @@ def test_a_value_that_is_refused_says_why() -> None:
     assert [i.path for i in outcome.issues] == ["/shown"]
 
 
+REFUSED = '{"answer": "yes", "shown": "one"}'
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", ""),
+        (" \n", "\n"),
+        ("\ufeff", ""),
+        ("Here: ", "."),
+        ("\ufeff```json\n", "\n```"),
+        ("<think>{}</think>", ""),
+        ('{"note": 1} or\n```\n', "\n```"),
+    ],
+)
+def test_a_value_that_is_refused_says_where_it_stands(before: str, after: str) -> None:
+    for raw in (REFUSED, '{"answer": yes}' if after != "\n```" else REFUSED):
+        outcome = read(before + raw + after, ANSWER)
+        [rejected] = outcome.rejected
+        assert (rejected.index, rejected.raw, rejected.start) == (0, raw, len(before))
+        assert rejected.issues == outcome.issues
+        assert outcome.errors() == [(rejected, issue) for issue in outcome.issues]
+
+
+def test_a_scalar_that_is_refused_says_where_it_stands() -> None:
+    for before, after in (("", ""), ("```\n", "\n```")):
+        [rejected] = read(f'{before}"no idea"{after}', ANSWER).rejected
+        assert (rejected.raw, rejected.start) == ('"no idea"', len(before))
+
+
+@pytest.mark.parametrize("text", ["no idea", '{"answer": "ye', f'{RIGHT} {{"answer": "no", "shown": 2}}', ""])
+def test_where_no_one_value_was_meant_none_is_refused(text: str) -> None:
+    outcome = read(text, ANSWER)
+    assert (outcome.ok, outcome.rejected, len(outcome.issues)) == (False, (), 1)
+
+
 @pytest.mark.parametrize(
     "text",
     ['{"answer": "ye', '{"answer": "yes",', '```json\n{"answer": "yes"', "[1, 2", f'{RIGHT} {{"answer"'],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from trustgraph_prompt.contract import Contract
+from tests.support.linear import cpu_seconds
+from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderUnavailable, Reason, StructuredOutputInvalid
 from trustgraph_prompt.reader import CallReport, Outcome, Stage, read
@@ -105,6 +107,34 @@ class TestExplain:
             'object 2 /definition: expected string, found integer 5; object 3 "definition" is missing'
         )
 
+    def test_says_of_one_value_what_is_wrong_once_and_counts_no_objects(self) -> None:
+        assert read('Here: ["x"]', INTEGERS).explain() == '/0: expected integer, found string "x"'
+
+    @pytest.mark.parametrize(
+        ("text", "format", "place"),
+        [
+            ("[1, oops]", "json", "line 1 column 5"),
+            ("Here:\n```\n[1,\n oops]\n```", "json", "line 4 column 2"),
+            ('{"a": 1}\n' * 56 + '{"a": \'x\'}\n{"a": 1}', "jsonl", "line 57 column 7"),
+            ('{"a": "b" "c": 1}\n{"a": 1}', "jsonl", "line 1 column 11"),
+            ('\ufeff{"a": "tab\t"}', "json", "line 1 column 12"),
+            ('{"a": NaN}', "json", "line 1 column 7"),
+        ],
+    )
+    def test_says_where_in_the_answer_it_is_no_json(self, text: str, format: Format, place: str) -> None:
+        told = read(text, format).explain()
+        assert told.endswith(f" at {place}")
+        assert told.count(" at ") == 1
+
+    def test_names_no_place_in_a_text_that_is_not_that_of_the_last_call(self) -> None:
+        outcome = read("\n{'a': 1}", "jsonl")
+        assert "line" not in replace(outcome, calls=(CallReport("continue", "[]"),)).explain()
+
+    def test_takes_no_longer_the_larger_what_is_refused(self) -> None:
+        outcome = read('{"a": [' + '{"b": 1},' * 200_000 + "oops]}", "jsonl")
+        assert cpu_seconds(lambda: outcome.explain()) < 2
+        assert outcome.explain().startswith("object 1 no JSON")
+
     def test_names_keys_that_stand_twice(self) -> None:
         outcome = read('Here:\n{"a": 1, "b": 2, "\\u0061": 3}', "jsonl")
         assert (outcome.ok, outcome.value) == (True, [{"a": 3, "b": 2}])
@@ -140,6 +170,12 @@ class TestRepr:
     def test_says_the_reason_where_there_is_no_value(self) -> None:
         assert repr(read("no idea", "json")) == (
             "<Outcome extraction_failed, direct\n  no JSON in the answer>"
+        )
+
+    def test_counts_what_was_repaired(self) -> None:
+        contract = Contract.from_schema(None, format="jsonl", repair=True)
+        assert repr(read("{\"a\": 1}\n{'a': 1}", contract)).startswith(
+            "<Outcome success, repaired, 2 objects, 1 repaired\n"
         )
 
     def test_counts_tokens(self) -> None:

@@ -1,663 +1,126 @@
-"""Broken answers are read as a careful human would: one table for each way of being broken, by family."""
-
-# ruff: noqa: E501 (texts of answers are whole)
+"""What an outcome says of repair: only where the contract allows it, of each object by itself, and where."""
 
 from __future__ import annotations
-
-import json
-from typing import Any
 
 import pytest
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.reader import Stage, read
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 
-NOTHING = object()  # no value was meant, or nobody can say which
-
-ONE: dict[str, dict[str, Any]] = {
-    "single and odd quotes": {
-        "{'city': 'Oslo', 'rain': True}": {"city": "Oslo", "rain": True},
-        "{'msg': 'I can't come', 'n': 1}": {"msg": "I can't come", "n": 1},
-        "['it's', 'they're', 'x']": ["it's", "they're", "x"],
-        "{'q': 'She said \"no\"'}": {"q": 'She said "no"'},
-        "{'a': \"b\", \"c\": 'd'}": {"a": "b", "c": "d"},
-        "{`key`: `value`, `n`: 2}": {"key": "value", "n": 2},
-        "{“name”: “Ann”, “age”: 3}": {"name": "Ann", "age": 3},
-        "{‘name’: ‘Ann’}": {"name": "Ann"},
-        "{„Name“: „Jürgen“, „Ort“: „Köln“}": {"Name": "Jürgen", "Ort": "Köln"},
-        "{'a\": 1, \"b': 2}": {"a": 1, "b": 2},
-        '{"a": "b\'}': {"a": "b"},
-        '{"a": \'b"}': {"a": "b"},
-        "{'a': ''}": {"a": ""},
-        "{'a': '', 'b': \"\"}": {"a": "", "b": ""},
-        "['', \"\"]": ["", ""],
-        "{'O\\'Neil': 'x'}": {"O'Neil": "x"},
-        "{'a': 'b\\'c'}": {"a": "b'c"},
-        '{"quote": “Be yourself”, "by": “Wilde”}': {"quote": "Be yourself", "by": "Wilde"},
-        '{"a": "«b»", "c": "don’t"}': {"a": "«b»", "c": "don’t"},
-        "{'text': 'Dogs' tails wag', 'n': 2}": {"text": "Dogs' tails wag", "n": 2},
-        '{"feet": "6\'2"", "name": "Bo"}': {"feet": "6'2\"", "name": "Bo"},
-        '{"size": "15" laptop", "ok": true}': {"size": '15" laptop', "ok": True},
-        "{'a': ['x', 'y', {'z': 'w'}]}": {"a": ["x", "y", {"z": "w"}]},
-        '{\'a\': "it\'s", "b": \'say "hi"\'}': {"a": "it's", "b": 'say "hi"'},
-    },
-    "quotes within strings": {
-        '{"title": "The "Great" Gatsby"}': {"title": 'The "Great" Gatsby'},
-        '{"title": "The "Great" Gatsby", "year": 1925}': {"title": 'The "Great" Gatsby', "year": 1925},
-        '{"said": ""Stop!" he cried", "n": 1}': {"said": '"Stop!" he cried', "n": 1},
-        '{"said": "He cried "Stop!""}': {"said": 'He cried "Stop!"'},
-        '{"said": "He cried "Stop!"", "n": 2}': {"said": 'He cried "Stop!"', "n": 2},
-        '["a "b" c", "d "e" f"]': ['a "b" c', 'd "e" f'],
-        '{"a": "use "x", "y" and "z" here", "b": 1}': {"a": 'use "x", "y" and "z" here', "b": 1},
-        '{"html": "<div class="box" id="b">Hi</div>"}': {"html": '<div class="box" id="b">Hi</div>'},
-        '{"html": "<p style="color: red">x</p>", "n": 1}': {"html": '<p style="color: red">x</p>', "n": 1},
-        '{"code": "print("hello")"}': {"code": 'print("hello")'},
-        '{"code": "print("a", "b")", "lang": "python"}': {"code": 'print("a", "b")', "lang": "python"},
-        '{"sql": "SELECT "id" FROM "users" WHERE "name" = \'x\'"}': {
-            "sql": 'SELECT "id" FROM "users" WHERE "name" = \'x\''
-        },
-        '{"cmd": "echo "a: b"", "cwd": "/tmp"}': {"cmd": 'echo "a: b"', "cwd": "/tmp"},
-        '{"text": "The word "sic" appears.\nTwice."}': {"text": 'The word "sic" appears.\nTwice.'},
-        '{\n  "reason": "The answer is "42", as known",\n  "score": 1\n}': {
-            "reason": 'The answer is "42", as known',
-            "score": 1,
-        },
-        '{\n  "a": "x "y"",\n  "b": ""z" w"\n}': {"a": 'x "y"', "b": '"z" w'},
-        '{"a": "one "two" three "four" five"}': {"a": 'one "two" three "four" five'},
-        '[{"q": "What is "AI"?", "a": "x"}, {"q": "And "ML"?", "a": "y"}]': [
-            {"q": 'What is "AI"?', "a": "x"},
-            {"q": 'And "ML"?', "a": "y"},
-        ],
-        '{"json": "{"a": 1}", "b": 2}': {"json": '{"a": 1}', "b": 2},
-        '{"a": "the "b" key: "c" value", "d": 1}': {"a": 'the "b" key: "c" value', "d": 1},
-    },
-    "lost quotes": {
-        '{"city": "Rome, "country": "Italy"}': {"city": "Rome", "country": "Italy"},
-        '{"city": Rome", "country": "Italy"}': {"city": "Rome", "country": "Italy"},
-        '{city": "Rome"}': {"city": "Rome"},
-        '{"city: "Rome"}': {"city": "Rome"},
-        '{"city": "Rome"\n"country: "Italy"}': {"city": "Rome", "country": "Italy"},
-        '{"a": "x, "b": "y, "c": "z"}': {"a": "x", "b": "y", "c": "z"},
-        '{"a": "Hello, world, "b": 2}': {"a": "Hello, world", "b": 2},
-        '["a", "b, "c"]': ["a", "b", "c"],
-        '["a", b", "c"]': ["a", "b", "c"],
-        '["a", "b]': ["a", "b"],
-        '{"a": "b}': {"a": "b"},
-        '{"a": ["b, "c"], "d": 1}': {"a": ["b", "c"], "d": 1},
-        '{"a": {"b": "c}, "d": "e"}': {"a": {"b": "c"}, "d": "e"},
-        '{\n  "name": "Ann,\n  "age": 3,\n  "town": "Bonn"\n}': {"name": "Ann", "age": 3, "town": "Bonn"},
-        '{\n  "name": Ann",\n  "age": 3\n}': {"name": "Ann", "age": 3},
-        '{"a": "b", "c: 1}': {"a": "b", "c": 1},
-        '{"a": "b", c": 1}': {"a": "b", "c": 1},
-        '{"a":"b,"c":1}': {"a": "b", "c": 1},
-        '[{"n": "x}, {"n": "y"}]': [{"n": "x"}, {"n": "y"}],
-        '{"time": "10:30, "place": "here"}': {"time": "10:30", "place": "here"},
-        '{"url": "https://a.b/c?d=e, "n": 1}': {"url": "https://a.b/c?d=e", "n": 1},
-    },
-    "no quotes": {
-        "{name: Ann, age: 30}": {"name": "Ann", "age": 30},
-        '{name: "Ann", tags: ["a", "b"]}': {"name": "Ann", "tags": ["a", "b"]},
-        "{full name: Ann Lee}": {"full name": "Ann Lee"},
-        "{\n  title: The Long Way,\n  year: 2001,\n  ok: yes\n}": {
-            "title": "The Long Way",
-            "year": 2001,
-            "ok": "yes",
-        },
-        "{\n  title: The Long Way\n  year: 2001\n}": {"title": "The Long Way", "year": 2001},
-        "[red, green, light blue]": ["red", "green", "light blue"],
-        "{colors: [red, green], n: 2}": {"colors": ["red", "green"], "n": 2},
-        "{a: {b: {c: deep}}}": {"a": {"b": {"c": "deep"}}},
-        "{$ref: x, @id: y, _z: 1, a-b: 2, a.b: 3}": {"$ref": "x", "@id": "y", "_z": 1, "a-b": 2, "a.b": 3},
-        "{url: http://a.b:80/c, next: 1}": {"url": "http://a.b:80/c", "next": 1},
-        "{when: 2024-05-01T10:00:00Z, n: 1}": {"when": "2024-05-01T10:00:00Z", "n": 1},
-        "{mail: ann@b.org, phone: +1 555 123}": {"mail": "ann@b.org", "phone": "+1 555 123"},
-        "{a: b c, d: e, f, g: h}": {"a": "b c", "d": "e, f", "g": "h"},
-        '{"status": active, "count": 3}': {"status": "active", "count": 3},
-        '{"price": $5.99, "off": 10%}': {"price": "$5.99", "off": "10%"},
-        '{"a": b}': {"a": "b"},
-        '{"a": N/A, "b": -}': {"a": "N/A", "b": "-"},
-        '{"date": 2020-01-02, "v": 1.2.3}': {"date": "2020-01-02", "v": "1.2.3"},
-        '{"ip": 10.0.0.1, "mac": 00:1a:2b}': {"ip": "10.0.0.1", "mac": "00:1a:2b"},
-        "{ключ: значение, 名前: 太郎}": {"ключ": "значение", "名前": "太郎"},
-        "{1: one, 2: two}": {"1": "one", "2": "two"},
-        '{"a": hello "b": world}': {"a": "hello", "b": "world"},
-        '{"x": foo(1, 2), "y": 3}': {"x": "foo(1, 2)", "y": 3},
-    },
-    "commas": {
-        '{"a": 1, "b": 2,}': {"a": 1, "b": 2},
-        "[1, 2, 3,]": [1, 2, 3],
-        "[1, 2, 3,\n]": [1, 2, 3],
-        '{"a": [1, 2,], "b": {"c": 1,},}': {"a": [1, 2], "b": {"c": 1}},
-        '{"a": "b" "c": "d"}': {"a": "b", "c": "d"},
-        '{"a": 1 "b": 2}': {"a": 1, "b": 2},
-        '{"a": true "b": null "c": [] "d": {}}': {"a": True, "b": None, "c": [], "d": {}},
-        '{\n  "a": 1\n  "b": 2\n}': {"a": 1, "b": 2},
-        '{\n  "a": "x"\n  "b": "y"\n  "c": ["z"]\n}': {"a": "x", "b": "y", "c": ["z"]},
-        "[1 2 3]": [1, 2, 3],
-        '["a" "b" "c"]': ["a", "b", "c"],
-        '["a"\n"b"\n"c"]': ["a", "b", "c"],
-        '[{"a": 1} {"a": 2}]': [{"a": 1}, {"a": 2}],
-        '[{"a": 1}\n{"a": 2}\n]': [{"a": 1}, {"a": 2}],
-        "[[1, 2] [3, 4]]": [[1, 2], [3, 4]],
-        '{,"a": 1}': {"a": 1},
-        "[,]": [],
-        "{,}": {},
-        "[1,,2]": [1, 2],
-        '{"a": 1,, "b": 2}': {"a": 1, "b": 2},
-        '{"a": 1,\n,"b": 2}': {"a": 1, "b": 2},
-        '{"a": 1; "b": 2}': {"a": 1, "b": 2},
-        '["a", "b"],': ["a", "b"],
-        '{"a": 1},': {"a": 1},
-        '{"a": 1};': {"a": 1},
-        '{"a":1，"b":"x，y"}': {"a": 1, "b": "x，y"},
-    },
-    "colons": {
-        '{"a" 1}': {"a": 1},
-        '{"a" "b", "c" "d"}': {"a": "b", "c": "d"},
-        '{"a" {"b" 1}}': {"a": {"b": 1}},
-        '{"a": : 1}': {"a": 1},
-        '{"a" = 1, "b" = "x"}': {"a": 1, "b": "x"},
-        '{"a" => 1, "b" => [2]}': {"a": 1, "b": [2]},
-        "{:a => 1}": NOTHING,
-        '{"a"：1}': {"a": 1},
-        '{"a":=1}': {"a": 1},
-        "{a=1, b=2}": {"a": 1, "b": 2},
-        '{\n"a" "x",\n"b" [1, 2]\n}': {"a": "x", "b": [1, 2]},
-    },
-    "members without value or key": {
-        '{"a": , "b": 1}': {"a": None, "b": 1},
-        '{"a": }': {"a": None},
-        '{"a":, "b":}': {"a": None, "b": None},
-        '{"a", "b": 1}': {"a": None, "b": 1},
-        '{"a": 1, "b"}': {"a": 1, "b": None},
-        '{"a":\n"b": 2}': {"a": None, "b": 2},
-        '{"a": 1, "b":\n}': {"a": 1, "b": None},
-    },
-    "brackets": {
-        '{"a": {"b": 1}': {"a": {"b": 1}},
-        '{"a": [1, 2}': {"a": [1, 2]},
-        '{"a": [1, 2, "b": 3}': {"a": [1, 2], "b": 3},
-        '[{"a": 1}, {"b": 2}': [{"a": 1}, {"b": 2}],
-        '[{"a": 1}, {"b": 2]': [{"a": 1}, {"b": 2}],
-        '{"a": 1}}': {"a": 1},
-        '{"a": 1}]': {"a": 1},
-        '{"a": 1}}}}': {"a": 1},
-        "[1, 2]]": [1, 2],
-        '}{"a": 1}': {"a": 1},
-        ']]{"a": 1}': {"a": 1},
-        '{"a": {"b": 1}}, "c": 2}': {"a": {"b": 1}, "c": 2},
-        '{"a": [1, 2]], "b": 3}': {"a": [1, 2], "b": 3},
-        '{"a": [{"b": 1}, {"b": 2}, "c": 3}': {"a": [{"b": 1}, {"b": 2}], "c": 3},
-        '{"a": [{"b": 1}, {"b": 2], "c": 3}': {"a": [{"b": 1}, {"b": 2}], "c": 3},
-        '[{"a": 1, {"a": 2}, {"a": 3}]': [{"a": 1}, {"a": 2}, {"a": 3}],
-        '[{"a": 1}}, {"a": 2}}]': [{"a": 1}, {"a": 2}],
-        '[{"a": [1, 2}, {"a": [3]}]': [{"a": [1, 2]}, {"a": [3]}],
-        '{{"a": 1}}': {"a": 1},
-        '{{"a": 1, "b": 2}}': {"a": 1, "b": 2},
-        '{"a": "x"': {"a": "x"},
-        '{"a": ["x"': {"a": ["x"]},
-        '[["a", "b", ["c", "d"]]': [["a", "b", ["c", "d"]]],
-        '{"a": {"b": {"c": 1}, "d": 2}': {"a": {"b": {"c": 1}, "d": 2}},
-        '["a": 1, "b": 2]': [{"a": 1, "b": 2}],
-        '{"x": ["a": 1]}': {"x": [{"a": 1}]},
-        '{"a": 1, "b": [1, 2, 3, "c": {"d": 4}}': {"a": 1, "b": [1, 2, 3], "c": {"d": 4}},
-        '{\n  "a": {\n    "b": 1\n  },\n  "c": [\n    1,\n    2\n}': {"a": {"b": 1}, "c": [1, 2]},
-    },
-    "roots without their bracket": {
-        '"a": 1, "b": 2}': {"a": 1, "b": 2},
-        '"a": 1, "b": 2': {"a": 1, "b": 2},
-        '"name": "Ann",\n"age": 3': {"name": "Ann", "age": 3},
-        '"items": [{"x": 1}, {"x": 2}]}': {"items": [{"x": 1}, {"x": 2}]},
-        '"a": {"b": 1}}': {"a": {"b": 1}},
-        '\n  "a": "x",\n  "b": ["y"]\n}': {"a": "x", "b": ["y"]},
-        '```json\n"a": 1,\n"b": 2\n```': {"a": 1, "b": 2},
-        '```json\n"a": 1,\n"b": 2}\n```': {"a": 1, "b": 2},
-        "1, 2, 3]": [1, 2, 3],
-        '"a", "b"]': ["a", "b"],
-        '{"a": 1}, {"a": 2}]': [{"a": 1}, {"a": 2}],
-    },
-    "comments": {
-        '{"a": 1 // first\n}': {"a": 1},
-        '{"a": 1, // first\n"b": 2 // second\n}': {"a": 1, "b": 2},
-        '// intro\n{"a": 1}': {"a": 1},
-        '/* intro { not this } */ {"a": 1}': {"a": 1},
-        '{/* x */"a"/* y */:/* z */1/* w */}/* v */': {"a": 1},
-        '{"a": 1, # python\n "b": 2}': {"a": 1, "b": 2},
-        '# heading\n{"a": 1}': {"a": 1},
-        '{\n  // "old": 1,\n  "new": 2\n}': {"new": 2},
-        '{\n  # "old": 1,\n  "new": 2\n}': {"new": 2},
-        "[1, // one\n 2, /* two */ 3 # three\n]": [1, 2, 3],
-        '[\n  "a", // it\'s the "first"\n  "b"\n]': ["a", "b"],
-        '{"a": "http://x.y // z", "b": "# no", "c": "/* no */"}': {
-            "a": "http://x.y // z",
-            "b": "# no",
-            "c": "/* no */",
-        },
-        '{"a": "x" // say "hi", then\n, "b": 1}': {"a": "x", "b": 1},
-        '{"a": 1 /* unclosed }': {"a": 1},
-        '{"a": 1} // done': {"a": 1},
-        '{\n/**\n * doc\n */\n"a": 1\n}': {"a": 1},
-        '{"a": [ // list\n], "b": { /* none */ }}': {"a": [], "b": {}},
-        '<!-- note -->\n{"a": 1,}': {"a": 1},
-        '{"a": 1, <!-- why --> "b": 2}': {"a": 1, "b": 2},
-        '{"a": 1 -- sql comment\n, "b": 2}': {"a": "1 -- sql comment", "b": 2},
-    },
-    "ellipses": {
-        "[1, 2, ...]": [1, 2],
-        "[1, 2, ..., 9]": [1, 2, 9],
-        "[1, 2, …]": [1, 2],
-        '{"a": 1, ...}': {"a": 1},
-        '{"a": 1, ..., "z": 26}': {"a": 1, "z": 26},
-        '{"list": ["x", "y", ...], "n": 3}': {"list": ["x", "y"], "n": 3},
-        '[{"a": 1}, {"a": 2}, ...]': [{"a": 1}, {"a": 2}],
-        '[\n  {"a": 1},\n  ...\n]': [{"a": 1}],
-        '{"a": "wait...", "b": "..."}': {"a": "wait...", "b": "..."},
-        "[1, 2, ... (more) ...]": [1, 2],
-        '{"a": 1, // ...\n}': {"a": 1},
-        "{...}": {},
-    },
-    "literals of other languages": {
-        "{'a': True, 'b': False, 'c': None}": {"a": True, "b": False, "c": None},
-        '{"a": TRUE, "b": False, "c": NULL}': {"a": True, "b": False, "c": None},
-        '{"a": undefined}': {"a": None},
-        '{"a": NaN, "b": 1}': {"a": None, "b": 1},
-        "[Infinity, -Infinity]": [None, None],
-        "[True, False, None]": [True, False, None],
-        '{"a": nil, "b": Null}': {"a": None, "b": None},
-        '{"a": yes, "b": on}': {"a": "yes", "b": "on"},
-        "{'a': (1, 2), 'b': [None]}": {"a": [1, 2], "b": [None]},
-        "{'a': {'x', 'y'}}": {"a": ["x", "y"]},
-        '{"re": /ab+c/, "n": 1}': {"re": "/ab+c/", "n": 1},
-        "{'a': u'x', 'b': b'y', 'c': r'\\d'}": {"a": "x", "b": "y", "c": "\\d"},
-        "{'a': f'{x}'}": {"a": "{x}"},
-        '{"a": trueish, "b": nullable}': {"a": "trueish", "b": "nullable"},
-    },
-    "numbers": {
-        "[1., 2.5, .5, -.25, +3]": [1.0, 2.5, 0.5, -0.25, 3],
-        "[1_000_000, 0xFF, 1e3, 1E-2]": [1000000, 255, 1000.0, 0.01],
-        '{"n": 1,000, "m": 2}': {"n": "1,000", "m": 2},
-        '{"zip": 02134, "n": 7}': {"zip": "02134", "n": 7},
-        '{"p": 50%, "t": 20°C, "w": 5kg}': {"p": "50%", "t": "20°C", "w": "5kg"},
-        '{"v": 1.2.3}': {"v": "1.2.3"},
-        '{"r": 1/2, "s": 1-3, "t": 1:2}': {"r": "1/2", "s": "1-3", "t": "1:2"},
-        '{"big": 123456789012345678901234567890,}': {"big": 123456789012345678901234567890},
-        '{"e": 1e, "f": 2E+}': {"e": 1, "f": 2},
-        '{"a": -, "b": 1}': {"a": "-", "b": 1},
-        '{"d": 12-05-2021}': {"d": "12-05-2021"},
-        '{"n": 1 2 3}': {"n": "1 2 3"},
-        "[1 , 2 , 3 ,]": [1, 2, 3],
-        "[-0, 0.0, -1.5e+10,]": [0, 0.0, -15000000000.0],
-        '{"n": ~5, "m": ≈3}': {"n": "~5", "m": "≈3"},
-        '{"a": 5 apples, "b": 10 (approx), "c": 1}': {"a": "5 apples", "b": "10 (approx)", "c": 1},
-        '{"uuid": 550e8400-e29b-41d4-a716-446655440000}': {"uuid": "550e8400-e29b-41d4-a716-446655440000"},
-    },
-    "escapes": {
-        '{"path": "C:\\Users\\new\\temp"}': {"path": "C:\\Users\new\temp"},
-        '{"path": "C:\\\\Users\\\\ann", "n": 1,}': {"path": "C:\\Users\\ann", "n": 1},
-        '{"path": "C:\\Program Files\\App", "n": 1}': {"path": "C:\\Program Files\\App", "n": 1},
-        '{"re": "\\d+\\s*\\w", "n": 1}': {"re": "\\d+\\s*\\w", "n": 1},
-        '{"tex": "\\alpha + \\sum_{i} x_i"}': {"tex": "\\alpha + \\sum_{i} x_i"},
-        '{"a": "it\\\'s"}': {"a": "it's"},
-        '{"a": "x\\/y"}': {"a": "x/y"},
-        '{"a": "\\x41\\u0042"}': {"a": "AB"},
-        '{"a": "\\u00e9\\u20AC"}': {"a": "é€"},
-        '{"a": "\\uD83D\\uDE00",}': {"a": "😀"},
-        '{"a": "50\\% off \\& more"}': {"a": "50% off & more"},
-        '{"a": "x\ty"}': {"a": "x\ty"},
-        '{"a": "line one\nline two"}': {"a": "line one\nline two"},
-        '{"a": "one\r\ntwo"}': {"a": "one\r\ntwo"},
-        '{"md": "# Title\n\n- a\n- b\n"}': {"md": "# Title\n\n- a\n- b\n"},
-        '{"poem": "Roses,\nViolets:\n{blue}"}': {"poem": "Roses,\nViolets:\n{blue}"},
-        '{"a": "b\\\nc"}': {"a": "b\nc"},
-        '{"a": "ends with \\\\"}': {"a": "ends with \\"},
-        '{"dir": "C:\\dir\\", "n": 1}': {"dir": "C:\\dir\\", "n": 1},
-        '{"a": \\"b\\", "c": \\"d\\"}': {"a": "b", "c": "d"},
-    },
-    "escaped JSON": {
-        '{\\"a\\": 1, \\"b\\": \\"x\\"}': {"a": 1, "b": "x"},
-        '{\\"a\\": {\\"b\\": [\\"c\\", \\"d\\"]}}': {"a": {"b": ["c", "d"]}},
-        '[{\\"a\\": 1}, {\\"a\\": 2}]': [{"a": 1}, {"a": 2}],
-        '{\\n  \\"a\\": 1,\\n  \\"b\\": 2\\n}': {"a": 1, "b": 2},
-        '{\\"text\\": \\"He said \\\\\\"hi\\\\\\"\\"}': {"text": 'He said "hi"'},
-        'The result: {\\"ok\\": true}': {"ok": True},
-        '"{\\"a\\": 1}"': '{"a": 1}',
-        "{&quot;a&quot;: &quot;b&quot;}": {"a": "b"},
-        '{""a"": ""b"", ""n"": 1}': {"a": "b", "n": 1},
-        '{"a": "{\\"b\\": \\"c\\"}"}': {"a": '{"b": "c"}'},
-        '{"a": "{\\"b\\": \\"c\\"}",}': {"a": '{"b": "c"}'},
-    },
-    "concatenated strings": {
-        '{"a": "x" + "y"}': {"a": "xy"},
-        '{"a": "x" +\n "y" +\n "z", "b": 1}': {"a": "xyz", "b": 1},
-        "['a' + 'b', 'c']": ["ab", "c"],
-    },
-    "calls and assignments": {
-        'callback({"a": 1});': {"a": 1},
-        'callback({"a": 1, "b": [2]})': {"a": 1, "b": [2]},
-        "my.app.cb([1, 2, 3])": [1, 2, 3],
-        '/* hi */ cb({"a": "x"});': {"a": "x"},
-        "cb({a: 1})": {"a": 1},
-        "callback({})": {},
-        'callback("hello")': "hello",
-        "callback(42);": 42,
-        'json = {"a": 1}': {"a": 1},
-        'const data = {a: 1, b: "x"};': {"a": 1, "b": "x"},
-        "result = {'a': True}": {"a": True},
-        "let x = [1, 2, 3];": [1, 2, 3],
-        'return {"a": 1};': {"a": 1},
-        "return { a: 1 }": {"a": 1},
-        'print({"a": 1})': {"a": 1},
-        "json.loads('{\"a\": 1}')": {"a": 1},
-        "module.exports = { port: 80, };": {"port": 80},
-        'export default {\n  name: "x",\n};': {"name": "x"},
-        'var a = {"b": "c"}; // done': {"b": "c"},
-        'Answer(name="Ann", age=3)': NOTHING,
-    },
-    "database types": {
-        '{"_id": ObjectId("507f"), "n": NumberLong("2")}': {"_id": "507f", "n": "2"},
-        '{"at": ISODate("2012-12-19T06:01:17.171Z"), "n": NumberInt(5)}': {
-            "at": "2012-12-19T06:01:17.171Z",
-            "n": 5,
-        },
-        '{"d": NumberDecimal("4.20"), "u": UUID("ab-cd"), "b": BinData(0, "xx")}': {
-            "d": "4.20",
-            "u": "ab-cd",
-            "b": 'BinData(0, "xx")',
-        },
-        '{"t": Timestamp(1412180887, 1)}': {"t": "Timestamp(1412180887, 1)"},
-        '{"d": new Date("2020-01-01"), "n": 1}': {"d": "2020-01-01", "n": 1},
-        '{"d": Decimal("1.5"), "l": deque([1, 2]), "o": OrderedDict({"a": 1})}': {
-            "d": "1.5",
-            "l": [1, 2],
-            "o": {"a": 1},
-        },
-    },
-    "prose around": {
-        'Here you go: {"a": 1,} Hope it helps!': {"a": 1},
-        "Sure, the answer is {a: 1}": {"a": 1},
-        'The set {1, 2} maps to {"a": [1, 2,]}': {"a": [1, 2]},
-        'Replace {name} in {"greeting": "Hello {name}",}': {"greeting": "Hello {name}"},
-        'According to [1], the result is {"a": True}.': {"a": True},
-        "I'd say: {'a': 'b'} - that's all.": {"a": "b"},
-        'As "quoted" text says, {"a": "b" "c": 1}': {"a": "b", "c": 1},
-        '{"a": 1,}\n\nLet me know if you need anything else :)': {"a": 1},
-        'Output:\n{"a": 1 "b": 2}\nExplanation: `a` is {one}.': {"a": 1, "b": 2},
-        'Result (JSON): {"a": "b",} (end)': {"a": "b"},
-        'The list: ["a", "b",] is done.': ["a", "b"],
-        '**Answer**\n\n{"a": 1, "b": [1,2,],}\n\n---\n*fin*': {"a": 1, "b": [1, 2]},
-        '> {"a": 1,}': {"a": 1},
-        'Step 1: think. Step 2: {"final": "x",}': {"final": "x"},
-        "{'a': 1} and so on, isn't it?": {"a": 1},
-    },
-    "fences": {
-        '```json\n{"a": 1,}\n```': {"a": 1},
-        "```\n{a: 1}\n```": {"a": 1},
-        "```python\n{'a': None}\n```": {"a": None},
-        '```json\n{"a": 1,}': {"a": 1},
-        '```json {"a": 1,} ```': {"a": 1},
-        '`{"a": 1,}`': {"a": 1},
-        'Text\n```json\n{"a": "x" "b": 1}\n```\nMore text {c}.': {"a": "x", "b": 1},
-        '```json\n{\n  "a": 1,\n```': {"a": 1},
-        '```json\n{\n  "code": "```py\\nx = 1\\n```",\n}\n```': {"code": "```py\nx = 1\n```"},
-        '```json\n{\n  "code": "```py\nx = 1\n```",\n}\n```': {"code": "```py\nx = 1\n```"},
-        '~~~json\n{"a": 1,}\n~~~': {"a": 1},
-        '```JSON\n{"a": 1,}\n```': {"a": 1},
-        "```js\nconst x = {a: 1};\n```": {"a": 1},
-        "'''json\n{\"a\": 1,}\n'''": {"a": 1},
-        '"""\n{"a": 1,}\n"""': {"a": 1},
-        '````json\n{"a": 1,}\n````': {"a": 1},
-        'First:\n```python\nx = {1: 2}\n```\nThen:\n```json\n{"a": 1}\n```': {"a": 1},
-        '```json\n// comment\n{"a": 1}\n```': {"a": 1},
-        '```json\n{"a": 1}\n```\n```json\n{"a": 1}\n```': {"a": 1},
-        '- item\n  ```json\n  {"a": 1,}\n  ```': {"a": 1},
-    },
-    "tags and chat": {
-        '<json>{"a": 1,}</json>': {"a": 1},
-        "<answer>\n{'a': 1}\n</answer>": {"a": 1},
-        '<think>maybe {"a": 0,}</think>\n{"a": 1,}': {"a": 1},
-        "<thinking>{x: 1}</thinking>\n```json\n{a: 2}\n```": {"a": 2},
-        '<tool_call>\n{"name": "f", "arguments": {"x": 1,}}\n</tool_call>': {
-            "name": "f",
-            "arguments": {"x": 1},
-        },
-        '<|im_start|>assistant\n{"a": 1,}<|im_end|>': {"a": 1},
-        'Assistant: {"a": 1,}': {"a": 1},
-        'Thought: I need the weather.\nAction: weather\nAction Input: {"city": "Oslo",}\n': {"city": "Oslo"},
-        "Thought: done\nAction: search\nAction Input: {'query': 'cats'}\nObservation:": {"query": "cats"},
-        'Action:\n```\n{\n  "action": "search",\n  "action_input": {"q": "x",}\n}\n```\nObservation': {
-            "action": "search",
-            "action_input": {"q": "x"},
-        },
-        'Final Answer: {"a": [1, 2,]}': {"a": [1, 2]},
-        '[TOOL_CALLS] [{"name": "f", "arguments": {"x": 1}}]': [{"name": "f", "arguments": {"x": 1}}],
-        '<function=f>{"x": 1,}</function>': {"x": 1},
-        '{"a": 1,}<|eot_id|>': {"a": 1},
-        '</think>{"a": 1,}': {"a": 1},
-    },
-    "special white space": {
-        '{\xa0"a":\xa01}': {"a": 1},
-        '\ufeff{"a": 1,}': {"a": 1},
-        '{"a":\u2003"x",\u200b"b": 2}': {"a": "x", "b": 2},
-        '{"a": "x\xa0y",}': {"a": "x\xa0y"},
-        '{"a": "x\u2028y",}': {"a": "x\u2028y"},
-        '\u200b{"a": 1}\u200b': {"a": 1},
-        "{\u3000a：1，b：2}": {"a": 1, "b": 2},
-        '{"a":\x0b1,\x0c"b": 2}': {"a": 1, "b": 2},
-    },
-    "several values": {
-        '{"a": 1,}\n{"a": 1,}': {"a": 1},
-        'Before: {"a": 1,} After: {"a": 2,}': NOTHING,
-    },
-    "nothing": {
-        "": NOTHING,
-        "   \n": NOTHING,
-        "No data.": NOTHING,
-        "I cannot do that.": NOTHING,
-        "See {name} and [x].": NOTHING,
-        "```\n```": NOTHING,
-        "```json\n```": NOTHING,
-        "f(x) = {x | x > 0}": NOTHING,
-        "[link](http://a.b)": NOTHING,
-        "Error 404: not found": NOTHING,
-        "// only a comment": NOTHING,
-        "\\frac{1}{2}": NOTHING,
-        "function f() { return 1; }": NOTHING,
-        "<p>html</p>": NOTHING,
-        "}": NOTHING,
-        "]": NOTHING,
-        "Dear {{ name }}, hi": NOTHING,
-        ":": NOTHING,
-        ",": NOTHING,
-    },
-    "scalars": {
-        "42": 42,
-        '"hello"': "hello",
-        "true": True,
-        "null": None,
-        "-1.5": -1.5,
-        '```json\n"x"\n```': "x",
-        "```\n42\n```": 42,
-        '"hello\nworld"': "hello\nworld",
-    },
-    "long and real": {
-        'Here is the extraction you asked for:\n\n```json\n{\n  "entities": [\n    {"name": "Marie Curie", "type": "person"},\n    {"name": "Radium", "type": "element"} // discovered 1898\n  ],\n  "relations": [\n    {"from": "Marie Curie", "to": "Radium", "label": "discovered",},\n  ]\n}\n```\n\nI found **two** entities.': {
-            "entities": [{"name": "Marie Curie", "type": "person"}, {"name": "Radium", "type": "element"}],
-            "relations": [{"from": "Marie Curie", "to": "Radium", "label": "discovered"}],
-        },
-        '{\n  "plan": "1. Search for "best cafés"\n2. Pick one\n3. Book it",\n  "steps": [\n    "Search for "best cafés"",\n    "Pick one",\n    "Book it"\n  ],\n  "confidence": 0.9\n}': {
-            "plan": '1. Search for "best cafés"\n2. Pick one\n3. Book it',
-            "steps": ['Search for "best cafés"', "Pick one", "Book it"],
-            "confidence": 0.9,
-        },
-        '{"tool": "write_file", "args": {"path": "a.py", "content": "def f(x):\n    return {"x": x}\n"}}': {
-            "tool": "write_file",
-            "args": {"path": "a.py", "content": 'def f(x):\n    return {"x": x}\n'},
-        },
-        '{"command": "sed -i \'s/"a"/"b"/\' x.txt", "explain": "swap"}': {
-            "command": 'sed -i \'s/"a"/"b"/\' x.txt',
-            "explain": "swap",
-        },
-        "{'summary': \"The model's output isn't 'valid' JSON\", 'tags': ['a', 'b'], 'score': .8,}": {
-            "summary": "The model's output isn't 'valid' JSON",
-            "tags": ["a", "b"],
-            "score": 0.8,
-        },
-        '{\n  name: "Widget",\n  price: 9.99, // USD\n  tags: ["new", "sale",],\n  dims: { w: 10, h: 20, },\n  stock: null\n}': {
-            "name": "Widget",
-            "price": 9.99,
-            "tags": ["new", "sale"],
-            "dims": {"w": 10, "h": 20},
-            "stock": None,
-        },
-        '{"rating": 4, "review": "Great food, terrible "service". Would I go again? Maybe, "if" paid.", "stars": 4}': {
-            "rating": 4,
-            "review": 'Great food, terrible "service". Would I go again? Maybe, "if" paid.',
-            "stars": 4,
-        },
-        '{"answer": "Use `git log`:\n```sh\ngit log --oneline\n```\nDone.", "ok": true}': {
-            "answer": "Use `git log`:\n```sh\ngit log --oneline\n```\nDone.",
-            "ok": True,
-        },
-        '{"query": "MATCH (n:Person {name: "Ann"}) RETURN n", "limit": 5}': {
-            "query": 'MATCH (n:Person {name: "Ann"}) RETURN n',
-            "limit": 5,
-        },
-    },
+SCHEMA = {
+    "type": "object",
+    "properties": {"entity": {"type": "string"}, "definition": {"type": "string"}},
+    "required": ["entity"],
 }
-
-# Cut answers, each with all the values that are right: what is complete must be there.
-CUT: dict[str, list[Any]] = {
-    '{"a": "b", "c": "d': [{"a": "b", "c": "d"}],
-    '{"a": "b", "c': [{"a": "b"}],
-    '{"a": "b", "c"': [{"a": "b"}, {"a": "b", "c": None}],
-    '{"a": "b", "c":': [{"a": "b"}, {"a": "b", "c": None}],
-    '{"a": "b", "c": t': [{"a": "b"}],
-    '{"a": "b", "c": 12': [{"a": "b"}, {"a": "b", "c": 12}],
-    '{"a": "b", "c": -': [{"a": "b"}],
-    '{"a": "b",': [{"a": "b"}],
-    '{"a": "b"': [{"a": "b"}],
-    '{"a": {"b": [1, 2, {"c": "x': [{"a": {"b": [1, 2, {"c": "x"}]}}],
-    '[{"a": 1}, {"a": 2}, {"a"': [[{"a": 1}, {"a": 2}], [{"a": 1}, {"a": 2}, {}]],
-    '[{"a": 1}, {"a": 2},': [[{"a": 1}, {"a": 2}]],
-    '["a", "b", "c\\': [["a", "b", "c"]],
-    '["a", "b\\u00': [["a", "b"]],
-    '["x", fal': [["x"]],
-    "[1, 2, 3.": [[1, 2]],
-    "{": [{}],
-    "[": [[]],
-    '{"': [{}],
-    "[{": [[], [{}]],
-    '["': [[], [""]],
-    "{'a': 'b', 'c': 'd": [{"a": "b", "c": "d"}],
-    "{a: 1, b: [2, 3": [{"a": 1, "b": [2, 3]}, {"a": 1, "b": [2]}],
-    '{"a": 1, // note\n "b": "x': [{"a": 1, "b": "x"}],
-    '{"a": "say "hi" to': [{"a": 'say "hi" to'}],
-    '```json\n{"a": 1, "b": "x': [{"a": 1, "b": "x"}],
-    'Sure:\n```json\n{"a": [1, 2,\n': [{"a": [1, 2]}],
-    '<think>hm {</think>{"a": "b", "c": ["d", "e': [{"a": "b", "c": ["d", "e"]}],
-    '{"a": True, "b": Fal': [{"a": True}],
-    '{"a": 1 "b": "c': [{"a": 1, "b": "c"}],
-    'callback({"a": 1, "b": "x': [{"a": 1, "b": "x"}],
-    '{\\"a\\": \\"b\\", \\"c\\": \\"d': [{"a": "b", "c": "d"}],
-    '{"a": "b"}, {"c': [{"a": "b"}],
-    '{"a": "x", "b": "http://y.z/': [{"a": "x", "b": "http://y.z/"}],
-    '{"a": [[1, 2], [3': [{"a": [[1, 2], [3]]}, {"a": [[1, 2], []]}, {"a": [[1, 2]]}],
-    '{"text": "He said \\"hel': [{"text": 'He said "hel'}],
-    '{"a": null, "b": nul': [{"a": None}],
-    '{"a": ""': [{"a": ""}],
-    '{"a": "b"}\n\nThat is it. {"n': [{"a": "b"}],
-}
-
-MANY: dict[str, dict[str, list[Any]]] = {
-    "repaired lines": {
-        '{"a": 1,}\n{"a": 2}': [{"a": 1}, {"a": 2}],
-        "{'a': 1}\n{'a': 2}": [{"a": 1}, {"a": 2}],
-        '{"a": 1}\n{"a": 2 "b": 3}\n{"a": 4}': [{"a": 1}, {"a": 2, "b": 3}, {"a": 4}],
-        "{a: 1}\n{a: 2}\n": [{"a": 1}, {"a": 2}],
-        '{"a": "x "y" z"}\n{"a": "w"}': [{"a": 'x "y" z'}, {"a": "w"}],
-        '{"a": "x}\n{"a": "y"}': [{"a": "x"}, {"a": "y"}],
-        '{"a": 1\n{"a": 2}': [{"a": 1}, {"a": 2}],
-        '{"a": True}\n{"a": None}': [{"a": True}, {"a": None}],
-        '{"a": 1} // one\n{"a": 2} // two': [{"a": 1}, {"a": 2}],
-        '[{"a": 1,}, {"a": 2,},]': [{"a": 1}, {"a": 2}],
-        '```jsonl\n{"a": 1,}\n{"a": 2}\n```': [{"a": 1}, {"a": 2}],
-        '1. {"a": 1,}\n2. {"a": 2,}': [{"a": 1}, {"a": 2}],
-        "- {'a': 1}\n- {'a': 2}": [{"a": 1}, {"a": 2}],
-        '{"a": 1},\n{"a": 2},\n': [{"a": 1}, {"a": 2}],
-        '{"a": 1;}\n{"b": 2}': [{"a": 1}, {"b": 2}],
-        '{\n  "a": 1,\n}\n{\n  "a": 2,\n}': [{"a": 1}, {"a": 2}],
-        '{"items": [{"a": 1,}, {"a": 2}]}': [{"a": 1}, {"a": 2}],
-        '{"a": {"b": 1}\n{"a": {"b": 2}}': [{"a": {"b": 1}}, {"a": {"b": 2}}],
-        '{"a": "x\n{"a": "y"}': [{"a": "x"}, {"a": "y"}],
-        '{"a": 1}}\n{"a": 2}': [{"a": 1}, {"a": 2}],
-        'Intro\n{"a": 1,}\nbetween\n{"a": 2,}\noutro': [{"a": 1}, {"a": 2}],
-        '{"a" 1}\n{"a": 2}': [{"a": 1}, {"a": 2}],
-        '{"a": 1}\nnot json\n{"a": 2,}': [{"a": 1}, {"a": 2}],
-        '{"a": 01}\n{"a": 2}': [{"a": "01"}, {"a": 2}],
-        '{"text": "one\ntwo"}\n{"text": "three"}': [{"text": "one\ntwo"}, {"text": "three"}],
-        "{“a”: “b”}\n{“a”: “c”}": [{"a": "b"}, {"a": "c"}],
-        '{\\"a\\": 1}\n{\\"a\\": 2}': [{"a": 1}, {"a": 2}],
-        '[{"a": 1}\n{"a": 2}\n{"a": 3}]': [{"a": 1}, {"a": 2}, {"a": 3}],
-        '<think>{"a": 0,}</think>\n{"a": 1,}': [{"a": 1}],
-        '{"e": "DNA", "d": "the "code" of life"}\n{"e": "RNA", "d": "a copy"}\n{"e": "gene", "d": part of DNA}': [
-            {"e": "DNA", "d": 'the "code" of life'},
-            {"e": "RNA", "d": "a copy"},
-            {"e": "gene", "d": "part of DNA"},
-        ],
-        '{"a": [1, 2}\n{"a": [3]}': [{"a": [1, 2]}, {"a": [3]}],
-        '{"a": 1, "b": }\n{"a": 2, "b": 3}': [{"a": 1, "b": None}, {"a": 2, "b": 3}],
-    },
-    "cut lines": {
-        '{"a": 1}\n{"a": 2, "b": "x': [{"a": 1}],
-        '{"a": 1,}\n{"a": 2': [{"a": 1}],
-        "{'a': 1}\n{'a': 'x": [{"a": 1}],
-        '[{"a": 1,}, {"a": 2,}, {"a"': [{"a": 1}, {"a": 2}],
-        '{"a": 1': [],
-        "{a: 1}\n{a": [{"a": 1}],
-        '```\n{"a": 1,}\n{"a': [{"a": 1}],
-    },
-    "no lines": {
-        "": [],
-        "Nothing found.": [],
-        "[]": [],
-        "{name}": [],
-        "```jsonl\n```": [],
-        "1\n2\n3": [],
-    },
-}
-
-ONE_VALUE = Contract.from_schema(None, format="json", repair=True)
-OBJECTS = Contract.from_schema(None, format="jsonl", repair=True)
+STRICT = Contract.from_schema(SCHEMA, format="jsonl")
+MANY = Contract.from_schema(SCHEMA, format="jsonl", repair=True)
+ONE = Contract.from_schema(SCHEMA, repair=True)
+SOUND = '{"entity": "DNA"}'
+BROKEN = "{'entity': 'RNA',}"
 
 
-def cases(families: dict[str, dict[str, Any]]) -> list[Any]:
-    return [
-        pytest.param(text, value, id=f"{family}: {text}")
-        for family, table in families.items()
-        for text, value in table.items()
-    ]
+def both_ways(text: str, contract: Contract) -> Outcome:
+    whole = read(text, contract)
+    reader = StreamReader(contract)
+    for character in text:
+        reader.feed(character)
+    assert reader.close() == whole
+    return whole
 
 
-def same(value: Any, other: Any) -> bool:
-    """Equal, and of the same types: True is no 1."""
-    return json.dumps(value, sort_keys=True) == json.dumps(other, sort_keys=True)
+class TestObjects:
+    def test_are_repaired_only_where_the_contract_allows_it(self) -> None:
+        text = f"{SOUND}\n{BROKEN}"
+        assert [one.raw for one in read(text, STRICT).rejected] == [BROKEN]
+        assert read(text, MANY).value == [{"entity": "DNA"}, {"entity": "RNA"}]
+
+    def test_say_how_each_was_repaired_and_where(self) -> None:
+        text = f"{SOUND}\n{BROKEN}\n{SOUND}"
+        outcome = both_ways(text, MANY)
+        assert outcome.stage is Stage.REPAIRED
+        [repaired] = outcome.repaired
+        assert (repaired.index, repaired.raw, repaired.stage) == (1, BROKEN, Stage.REPAIRED)
+        assert text[repaired.start :].startswith(BROKEN)
+        assert [text[edit.offset] for edit in repaired.edits[:2]] == ["'", "'"]
+        assert repaired.edits[-1].what == "a comma too many"
+
+    def test_count_on_where_others_are_refused(self) -> None:
+        outcome = both_ways(f'{{"entity": 5}}\n{BROKEN}\n{{"entity": oops}}\n{BROKEN}', MANY)
+        assert [one.index for one in outcome.rejected] == [0]
+        assert [one.index for one in outcome.repaired] == [1, 2, 3]
+
+    def test_are_refused_where_no_reading_meets_the_schema(self) -> None:
+        outcome = both_ways(f"{{'name': 'x'}}\n{SOUND}", MANY)
+        assert outcome.value == [{"entity": "DNA"}]
+        assert (outcome.stage, outcome.repaired) == (Stage.DIRECT, ())
+        assert outcome.rejected[0].issues[0].reason is Reason.INVALID_JSON
+
+    @pytest.mark.parametrize("tail", ["{'entity': 'cut", "{'entity': 'cut'", '{"entity": "cut'])
+    def test_under_the_cut_are_never_closed_up(self, tail: str) -> None:
+        outcome = both_ways(f"{BROKEN}\n{tail}", MANY)
+        assert outcome.value == [{"entity": "RNA"}]
 
 
-@pytest.mark.parametrize(("text", "value"), cases(ONE))
-def test_one_broken_value_is_read_as_what_was_meant(text: str, value: Any) -> None:
-    outcome = read(text, ONE_VALUE)
-    assert outcome.ok is (value is not NOTHING)
-    assert value is NOTHING or same(outcome.value, value)
+class TestThinking:
+    @pytest.mark.parametrize("final", [SOUND, "{'entity': 'DNA',}"])
+    @pytest.mark.parametrize("before", ["<think>{}</think>", "hm <think>{}</think>", "{}</think>"])
+    def test_a_repaired_draft_never_wins(self, before: str, final: str) -> None:
+        text = before.format(BROKEN) + final
+        for contract in (MANY, ONE):
+            outcome = both_ways(text, contract)
+            assert outcome.objects == [{"entity": "DNA"}]
+            assert all(one.start >= len(before) for one in outcome.repaired)
+            assert (outcome.stage is Stage.REPAIRED) == (final != SOUND)
+
+    def test_what_was_taken_back_is_no_longer_counted(self) -> None:
+        text = f"hm <think>{BROKEN}\n{{'name': 'x'}}</think>\n{{'name': 'y'}}\n{BROKEN}"
+        outcome = both_ways(text, MANY)
+        assert [(one.index, text.index(one.raw)) for one in outcome.rejected] == [
+            (0, outcome.rejected[0].start)
+        ]
+        assert [one.index for one in outcome.repaired] == [1]
+        assert outcome.repaired[0].start == text.rindex(BROKEN)
+        assert outcome.retracted == ({"entity": "RNA"},)
+
+    def test_a_draft_stands_where_nothing_follows_it(self) -> None:
+        for contract in (MANY, ONE):
+            outcome = both_ways(f"{BROKEN}\n</think>\nDone.", contract)
+            assert (outcome.objects, outcome.stage) == ([{"entity": "RNA"}], Stage.REPAIRED)
+
+    def test_an_empty_list_takes_a_repaired_draft_back(self) -> None:
+        outcome = both_ways(f"{BROKEN}</think>[]", MANY)
+        assert (outcome.value, outcome.reason, outcome.repaired) == ([], Reason.SUCCESS, ())
 
 
-@pytest.mark.parametrize(("text", "values"), CUT.items(), ids=CUT)
-def test_of_a_cut_value_all_that_is_complete_is_kept(text: str, values: list[Any]) -> None:
-    outcome = read(text, ONE_VALUE)
-    assert any(same(outcome.value, value) for value in values)
+class TestOneValue:
+    def test_says_how_it_was_repaired_and_where_whatever_stands_before(self) -> None:
+        for before in ("", "Here:\n", "\ufeff", "\ufeff```json\n"):
+            outcome = both_ways(before + BROKEN, ONE)
+            [repaired] = outcome.repaired
+            assert (outcome.value, outcome.stage) == ({"entity": "RNA"}, Stage.REPAIRED)
+            assert (repaired.start, repaired.raw) == (len(before), BROKEN)
+            assert [(before + BROKEN)[edit.offset] for edit in repaired.edits[:2]] == ["'", "'"]
 
+    def test_is_salvaged_where_it_is_cut_and_what_is_there_is_enough(self) -> None:
+        outcome = both_ways('{"entity": "DNA", "definition": "carries instr', ONE)
+        assert outcome.value == {"entity": "DNA", "definition": "carries instr"}
+        assert (outcome.stage, outcome.truncated) == (Stage.SALVAGED, True)
+        assert outcome.repaired[0].stage is Stage.SALVAGED
 
-@pytest.mark.parametrize(("text", "objects"), cases(MANY))
-def test_broken_objects_are_read_as_what_was_meant(text: str, objects: list[Any]) -> None:
-    outcome = read(text, OBJECTS)
-    assert same(outcome.value, objects)
-    assert outcome.stage <= Stage.REPAIRED
+    def test_is_truncated_where_what_is_there_is_not_enough(self) -> None:
+        outcome = both_ways('{"definition": "carries instr', ONE)
+        assert (outcome.value, outcome.reason, outcome.truncated) == (None, Reason.TRUNCATED, True)
+
+    def test_says_what_was_wrong_with_the_repaired_one(self) -> None:
+        outcome = both_ways("Here: {'entity': 5}", ONE)
+        assert (outcome.value, outcome.reason) == (None, Reason.REPAIR_FAILED)
+        assert outcome.explain() == "/entity: expected string, found integer 5"
+        assert [(one.start, one.raw) for one in outcome.rejected] == [(6, "{'entity': 5}")]
+
+    def test_that_is_sound_and_refused_is_no_failed_repair(self) -> None:
+        for text in ('{"entity": 5}', 'Here: {"entity": 5}', '```\n{"entity": 5}\n```'):
+            assert both_ways(text, ONE).reason is Reason.SCHEMA_TYPE_ERROR
+
+    def test_of_the_sound_and_the_repaired_the_sound_one_wins(self) -> None:
+        assert both_ways(f"{BROKEN} or rather {SOUND}", ONE).value == {"entity": "DNA"}

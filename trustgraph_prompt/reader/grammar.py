@@ -58,7 +58,7 @@ BEFORE_OBJECT = re.compile(rf"{_SPACE},{_SPACE}(?=\{{)")
 OBJECTS_BEGIN_LATER = re.compile(rf"{_SPACE}(?:\[{_SPACE})?\Z")
 
 # What text may end with although it goes on: the beginning of a string, or of another scalar.
-OPEN_STRING = re.compile(f'{_SPACE}("){_CHARACTERS}(?=(?:{_UNFINISHED_ESCAPE})?\\Z)')
+STRING_BEGINS = re.compile(f'{_SPACE}("){_CHARACTERS}')
 REST_OF_STRING = re.compile(_CHARACTERS)
 UNFINISHED = re.compile(f"{_SPACE}(?:{_UNFINISHED_SCALAR})\\Z")
 UNFINISHED_ESCAPE = re.compile(f"(?:{_UNFINISHED_ESCAPE})?\\Z")

@@ -55,6 +55,7 @@ class Objects:
         self._aside = (0, 0)
         self._says_nothing = False
         self._refused = 0
+        self._given: int | None = None  # how many objects were given before the end; None is all
 
     def feed(self, text: str) -> list[Any]:
         """The objects that `text` completes and the contract accepts."""
@@ -65,8 +66,10 @@ class Objects:
         """Whether the rest of the text is left unread."""
         return self._scanner.full or self._refused > MAX_REFUSED
 
-    def close(self, finish_reason: str | None) -> Outcome:
-        """What all of the text says; `calls` is left to the caller."""
+    def close(self, rest: str, finish_reason: str | None) -> Outcome:
+        """What all of the text says, of which `rest` is the end; `calls` is left to the caller."""
+        self._given = len(self.accepted)
+        self._collect(self._scanner.feed(rest))
         self._collect(self._scanner.close())
         scanner, between, full = self._scanner, self._scanner.between, self._is_full
         truncated = cut_short(
@@ -74,9 +77,10 @@ class Objects:
             within_value=scanner.cut or full or _array_is_open(between),
             within_fence=scanner.fenced,
         )
-        if scanner.ends_draft and not full and _EMPTY_ARRAY.search(scanner.behind):
+        at_last_nothing = _EMPTY_ARRAY.search(scanner.behind) is not None
+        if scanner.ends_draft and not full and at_last_nothing:
             self._retract(0, 0)
-        nothing = self._says_nothing or _EMPTY_ARRAY.search(between) is not None
+        nothing = self._says_nothing or at_last_nothing or _EMPTY_ARRAY.search(between) is not None
         reason = self._reason(truncated, nothing)
         return Outcome(
             value=self.accepted,
@@ -176,7 +180,8 @@ class Objects:
         return len(self.accepted) + len(self.rejected)
 
     def _retract(self, accepted: int, rejected: int) -> None:
-        self.retracted += self.accepted[accepted:]
+        self.retracted += self.accepted[accepted : self._given]
+        self._given = None if self._given is None else min(self._given, accepted)
         del self.accepted[accepted:], self.rejected[rejected:]
         self.repaired = [repaired for repaired in self.repaired if repaired.index < accepted + rejected]
 
@@ -207,16 +212,18 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     if not (content.startswith("{") and content.endswith("}")) or has_long_number(content):
         return None
     lines = content.split(_NEWLINE)
+    if len(lines) > contract.limits.objects:
+        return None
     try:
         values = _decode_lines(content, lines)
     except orjson.JSONDecodeError:
         return None
-    if set(map(type, values)) != {dict} or len(values) > contract.limits.objects:
+    if set(map(type, values)) != {dict}:
         return None
     if "[" in content and any(isinstance(next(iter(value.values()), None), list) for value in values):
         return None  # perhaps a wrapper
     depth = contract.limits.depth
-    if max(map(len, lines)) > depth and is_too_deep(values, content, depth + 1):
+    if max(map(len, lines)) > depth and is_too_deep(values, f"[{content}", depth + 1):
         return None
     return contract.take_all(values)
 

@@ -189,9 +189,10 @@ class Outcome:
         facts += (
             [f"{len(self.objects):,} object{'s' * (len(self.objects) != 1)}"] if self.contract.many else []
         )
-        facts += [f"{len(self.repaired):,} repaired"] if self.repaired and self.contract.many else []
-        facts += [f"{len(self.rejected):,} refused"] if self.rejected else []
-        facts += [f"{len(self.retracted):,} taken back"] if self.retracted else []
+        if self.contract.format == "jsonl":
+            facts += [f"{len(self.repaired):,} repaired"] if self.repaired else []
+            facts += [f"{len(self.rejected):,} refused"] if self.rejected else []
+            facts += [f"{len(self.retracted):,} taken back"] if self.retracted else []
         facts += ["cut"] if self.truncated else []
         facts += [f"{tokens:,} tokens"] if tokens else []
         lines = [", ".join(facts), *(self._told(*error) for error in errors[:3])]

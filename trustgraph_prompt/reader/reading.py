@@ -75,8 +75,7 @@ class StreamReader:
         if self._objects is None:
             at_its_place = " " + text[1:] if text.startswith(_BOM) else text
             return read_value(at_its_place, contract, finish_reason)
-        self._objects.feed(rest)
-        return self._objects.close(finish_reason)
+        return self._objects.close(rest, finish_reason)
 
 
 def _contract(contract: Contract | Format) -> Contract:

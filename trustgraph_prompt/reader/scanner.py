@@ -128,6 +128,7 @@ class Scanner:
         self._damage: Damage
         self._column = 0
         self._in_prose = False
+        self._is_bare = False
         self._no_array_before = 0
         self._window = ""
         self._passed = 0  # characters before the window
@@ -138,6 +139,7 @@ class Scanner:
         self._objects = 0
         self._refused = 0
         self._decode: Callable[[str], Any] = orjson.loads
+        self._no_line_before = 0
         self._no_guess_before = 0
 
     @property
@@ -152,6 +154,8 @@ class Scanner:
         """What `text` completes."""
         if self.full:
             return []
+        if not self._window and self._mode == self._search and (object_alone := self._take_alone(text)):
+            return [object_alone]
         self._window += text
         self._decode = decode if has_long_number(self._window) else orjson.loads
         self._found = []
@@ -194,6 +198,8 @@ class Scanner:
         if type(value) is NotJson:
             self._give_broken(raw, start, value)
             return
+        if self.ends_draft:
+            self._leave_draft()
         self._objects += 1
         if self._objects > self._most:
             self.full = True
@@ -207,6 +213,17 @@ class Scanner:
             run.raws.append(raw)
             run.starts.append(start)
 
+    def _give_run(self, run: Values) -> None:
+        if self.ends_draft:
+            self._leave_draft()
+        room = self._most - self._objects
+        self._objects += len(run.values)
+        if self._objects > self._most:
+            self.full = True
+            run = Values(run.values[:room], run.raws[:room], run.starts[:room], run.fenced)
+        self._found.append(run)
+        self._run = run
+
     def _give_broken(self, raw: str, start: int, error: NotJson | None = None) -> None:
         self._objects += 1
         self._refused += 1
@@ -214,6 +231,12 @@ class Scanner:
             self.full = True
             return
         self._mark(Kind.BROKEN, raw, start, error)
+
+    def _give_mended(self, raw: str, start: int, reading: Reading) -> None:
+        self._objects += 1
+        self.full = self._objects > self._limits.objects
+        if not self.full:
+            self._mark(Kind.MENDED, raw, start, reading)
 
     def _search(self, position: int) -> int | None:
         """Between values: look for the next one, past fences and thinking."""
@@ -231,12 +254,16 @@ class Scanner:
                 if not (closing or self._final):
                     self._leave(passed, start)  # before more text comes nothing ends here
                     return None
+                ends_later = mark == "[" or window.startswith("\n", position)
+                if not ends_later and (end := self._take_lines(passed, start)):
+                    passed = position = end
+                    if self.full:
+                        return None
+                    continue
                 if whole := (mark == "{" and self._guess(start, closing)) or self._whole(mark, start):
                     raw, value = whole
                     between.append(window[passed:start])
                     between.append("{\n}" if "\n" in raw else "{}")
-                    if self.ends_draft:
-                        self._leave_draft()
                     self._give(raw, self._passed + start, value)
                     if self.full:
                         return None
@@ -260,13 +287,66 @@ class Scanner:
             else:
                 self._leave(passed, start)  # the fence may go on
                 return None
-        self._leave(passed, len(window) if self._final else _landmark_begins(window, position))
+        end = len(window)
+        if position < end and not self._final:
+            end = _landmark_begins(window, position)
+        self._leave(passed, end)
         return None
 
     def _leave(self, passed: int, position: int) -> None:
         """Nothing more before more text comes: what stands between values ends at `position`."""
-        self._between.append(self._window[passed:position])
+        if passed < position:
+            self._between.append(self._window[passed:position])
         self._wait(position)
+
+    def _take_alone(self, text: str) -> Values | None:
+        """Take a text that is one plain object and white space before it: what streams mostly come to."""
+        raw = text.lstrip(" \t\r\n")
+        if raw.count("{") != 1 or raw[0] != "{" or raw[-1] != "}" or "[" in raw or has_long_number(raw):
+            return None
+        if self.ends_draft or self._objects >= self._most or (value := self._object(raw)) is None:
+            return None
+        start = len(text) - len(raw)
+        self._between += (text[:start], "{\n}" if "\n" in raw else "{}")
+        self._objects += 1
+        run = Values([value], [raw], [self._passed + start], self.fenced)
+        self._passed += len(text)
+        self._before = (self._before + text)[-_LOOK_BACK:]
+        return run
+
+    def _take_lines(self, passed: int, start: int) -> int | None:
+        """Take the objects that end with their lines, from `start` on; where they end, None if there is none.
+
+        No line is tried twice. What stands before them begins at `passed`.
+        """
+        window, absolute, between = self._window, self._passed, self._between
+        if absolute + start < self._no_line_before:
+            return None
+        run, end = None, None
+        newline, room = window.find("\n", start), self._most - self._objects
+        if newline < 0:
+            self._no_line_before = absolute + len(window)
+        while newline >= 0 and room >= 0 and window.startswith("{", start):
+            raw = window[start:newline].rstrip(" \t\r,")
+            value = None if raw[-1] != "}" or self._wraps_at(start, raw) else self._object(raw)
+            if value is None:
+                self._no_line_before = absolute + newline
+                break
+            if run is None:
+                run = Values([], [], [], self.fenced)
+            run.values.append(value)
+            run.raws.append(raw)
+            run.starts.append(absolute + start)
+            between += (window[passed:start], "{}")
+            passed = end = start + len(raw)
+            room -= 1
+            start = newline + 1
+            if not window.startswith("{", start):
+                start = grammar.skip_space(window, start)
+            newline = window.find("\n", start)
+        if run is not None:
+            self._give_run(run)
+        return end
 
     def _guess(self, start: int, end: int) -> tuple[str, Any] | None:
         """The object that begins at `start`, if it ends where braces balance, at `end` or later.
@@ -281,20 +361,37 @@ class Scanner:
             inner, end = end, window.find("}", end) + 1
             opened += window.count("{", inner, end) - 1
         raw = window[start:end]
-        if "[" in raw and self._is_wrapper(start):
+        if self._wraps_at(start, raw):
             return None
+        value = self._object(raw)
+        if value is None:
+            self._no_guess_before = self._passed + (end or len(window))
+            return None
+        return raw, value
+
+    def _object(self, raw: str) -> Any:
+        """The object that a text is; None if it is no JSON, or nested too deep."""
         try:
             value = self._decode(raw)
         except ValueError:
-            self._no_guess_before = self._passed + (end or len(window))
             return None
-        return None if is_too_deep(value, raw, self._limits.depth) else (raw, value)
+        if len(raw) > self._limits.depth and is_too_deep(value, raw, self._limits.depth):
+            return None
+        return value
+
+    def _wraps_at(self, start: int, raw: str) -> bool:
+        """Whether the object at `start`, of which `raw` is a part, merely wraps others."""
+        return (
+            "[" in raw
+            and (key := grammar.WRAPPER.match(self._window, start)) is not None
+            and self._wraps(key[1])
+        )
 
     def _whole(self, mark: str, start: int) -> tuple[str, Any] | None:
         """The value that begins at `start`, if all of it is there, and is no wrapper."""
         if not _FIRST_OF[mark].match(self._first_within(start)):
             return None
-        if mark == "{" and self._is_wrapper(start):
+        if mark == "{" and self._wraps_at(start, "["):
             return None
         if (found := decode_at(self._window, start)) is None:
             return None
@@ -307,10 +404,6 @@ class Scanner:
         if not self._window.startswith("{", start):
             return None
         return self._guess(start, self._window.find("}", start) + 1)
-
-    def _is_wrapper(self, start: int) -> bool:
-        wrapper = grammar.WRAPPER.match(self._window, start)
-        return wrapper is not None and self._wraps(wrapper[1])
 
     def _wraps(self, key: str) -> bool:
         return len(key) <= LONGEST_WRAPPER and self._names_wrapper(key)
@@ -328,6 +421,7 @@ class Scanner:
         line = self._line_before(start)
         self._column = len(line[1]) if line else 0
         self._in_prose = mark == "[" and not (line or self.fenced)
+        self._is_bare = False
         if self._in_prose and self._passed + start < self._no_array_before:
             return False  # it would break where the array around it did
         if not first or _FIRST_OF[mark].match(first):
@@ -341,7 +435,8 @@ class Scanner:
             )
             self._mode = self._follow
             return True
-        if mark == "{" and (line or first in _QUOTES or self._begins_bare(start)):
+        self._is_bare = not (line or first in _QUOTES) and self._begins_bare(start)
+        if mark == "{" and (line or first in _QUOTES or self._is_bare):
             self._damage = Damage([mark], Raw(start, self._passed), self._column, awaits_value=False)
             self._mode = self._measure
             return True
@@ -349,7 +444,7 @@ class Scanner:
 
     def _begins_bare(self, start: int) -> bool:
         """Whether an object begins there whose keys have no quotes, if that can be repaired."""
-        return self._repair is not None and _BARE_KEY.match(self._window, start) is not None
+        return self._may_repair > 0 and _BARE_KEY.match(self._window, start) is not None
 
     def _first_within(self, start: int) -> str:
         """The first character behind a bracket, or nothing."""
@@ -471,7 +566,10 @@ class Scanner:
         if reading := self._repaired(raw, ends_text=self._final and position == len(self._window)):
             self._may_repair -= length - reading.end
             length = reading.end
-            self._mark(Kind.MENDED, raw[:length], at, reading)
+            self._give_mended(raw[:length], at, reading)
+        elif self._is_bare:
+            self._may_repair -= len(text)
+            length = 1  # a brace in prose
         else:
             self._give_broken(raw, at)
         self._mode = self._search

@@ -15,9 +15,10 @@ from trustgraph_prompt.reader.repair import Repair
 from trustgraph_prompt.reader.scanner import Find, Kind, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
-_AROUND = r"(?:\s|^[ \t]*(?:`{3,}|~{3,}).*$|</?\w+>)*+"
+_AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\s|</?\w+>)*+"
 _STRING = r'"(?:[^"\\\n]|\\.)*+'
-_SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}\Z', re.MULTILINE)
+_BEGUN = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag under the cut
+_SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.MULTILINE)
 _CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)
 
 # Around sound values: a key, or a closing bracket. They are perhaps parts of one that is broken.
@@ -47,7 +48,8 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     )
     if not contract.repair or sound or scanner.full:
         return outcome
-    return _repaired(text, contract, finish_reason, scanner.thought, outcome)
+    start = candidates[0].start if scanner.ends_draft and candidates else scanner.thought
+    return _repaired(text, contract, finish_reason, start, outcome)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +89,13 @@ def _repaired(
 ) -> Outcome:
     """What is said once what is broken is mended; `strict` where that says nothing, or is what it says."""
     by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}
-    refused: _Candidate | None = None
+    refused: tuple[_Candidate, bool] | None = None
     for meant in Repair(contract).values(text, start, lambda value: _fit(value, contract)):
         reading = meant.reading
         raw = text[meant.start : reading.end]
         if meant.fit is None:
-            refused = _Candidate(reading.value, raw, meant.start) if reading.edits or reading.cut else refused
+            if reading.edits or reading.cut:
+                refused = _Candidate(reading.value, raw, meant.start), reading.cut
             continue
         stage = Stage.SALVAGED if reading.cut else Stage.REPAIRED if reading.edits else Stage.EXTRACTED
         repaired = Repaired(0, raw, meant.start, reading.edits, stage)
@@ -101,8 +104,10 @@ def _repaired(
     if not by_rank:
         if refused is None or strict.reason is Reason.TRUNCATED:
             return strict
-        issues = contract.issues(refused.value)
-        return replace(_refused(refused, issues, contract, strict.truncated), reason=Reason.REPAIR_FAILED)
+        likeliest, cut = refused
+        truncated = cut_short(finish_reason, within_value=True) if cut else strict.truncated
+        outcome = _refused(likeliest, contract.issues(likeliest.value), contract, truncated)
+        return replace(outcome, reason=Reason.REPAIR_FAILED)
     best = min(by_rank)
     if len(by_rank[best]) > 1:
         return _ambiguous(len(by_rank[best]), contract, strict.truncated)
@@ -204,10 +209,14 @@ def _candidates(finds: list[Find], depth: int) -> list[_Candidate]:
 
 
 def _scalar(text: str, start: int) -> _Candidate | None:
-    """The string, number or literal that stands alone in `text` from `start` on, but for fences and tags."""
-    if match := _SCALAR.match(text, start):
-        try:
-            return _Candidate(decode(match[1]), match[1], match.start(1))
-        except NotJson:
-            pass
-    return None
+    """The string, number or literal that stands alone in `text`, but for fences and tags.
+
+    Thinking ends at `start`, if its end is no part of the string.
+    """
+    match = _SCALAR.match(text)
+    if match is None or match.end(1) < start:
+        match = _SCALAR.match(text, start)
+    try:
+        return _Candidate(decode(match[1]), match[1], match.start(1)) if match else None
+    except NotJson:
+        return None

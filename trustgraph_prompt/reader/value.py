@@ -219,12 +219,13 @@ class OpenValue:
 
     def _stuck(self, window: str, position: int) -> tuple[Progress, int]:
         moves = _MOVES[self._expected]
-        if "string" in moves and (match := grammar.OPEN_STRING.match(window, position)):
+        if "string" in moves and (match := grammar.STRING_BEGINS.match(window, position)):
             may_wrap = len(self.stack) == 1 and self._expected == "first key"
-            if may_wrap and match.end() - match.start(1) <= LONGEST_WRAPPER:
+            progress, end = self._stuck_in_string(window, match.end())
+            if progress is Progress.WAITS and may_wrap and end - match.start(1) <= LONGEST_WRAPPER:
                 return Progress.WAITS, position  # its name will be asked for
             self.in_string = True
-            return Progress.WAITS, match.end()
+            return progress, end
         unfinished = grammar.UNFINISHED.match(window, position)
         if unfinished and ("value" in moves or not unfinished[0].strip()):
             return Progress.WAITS, position
