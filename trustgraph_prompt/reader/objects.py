@@ -215,11 +215,13 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     if not (content.startswith("{") and content.endswith("}")) or has_long_number(content):
         return None
     lines = content.split(_NEWLINE)
+    if len(lines) > contract.limits.objects:
+        return None
     try:
         values = _decode_lines(content, lines)
     except orjson.JSONDecodeError:
         return None
-    if set(map(type, values)) != {dict} or len(values) > contract.limits.objects:
+    if set(map(type, values)) != {dict}:
         return None
     if "[" in content and any(isinstance(next(iter(value.values()), None), list) for value in values):
         return None  # perhaps a wrapper
