@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable
 from statistics import median
+from typing import Any
 
 import jsonschema
 import orjson
@@ -67,6 +68,11 @@ LAYOUTS = {
     "pretty-printed": "\n".join(json.dumps(value, indent=2) for value in OBJECTS),
     "cut": CLEAN[:-20],
     "one broken line": "\n".join([*LINES[:100], '{"type": "definition", "entity": oops}', *LINES[100:]]),
+}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "a rule": {"invariants": ["type is defined"]},
+    "extra keys forbidden": {"extra": "forbid"},
+    "coerced": {"coerce": True},
 }
 BARS = {"clean lines": 2.0}  # else 8
 NESTED_SCHEMA = {
@@ -154,7 +160,7 @@ def validate_per_call() -> None:
 
 def main() -> None:
     contract = Contract.from_schema(SCHEMA, format="jsonl")
-    floor = seconds(lambda: [orjson.loads(line) for line in CLEAN.split("\n")])
+    floor = seconds(lambda: [orjson.loads(line) for line in CLEAN.split("\n")], rounds=300)
     print(f"{len(LINES)} objects, {len(CLEAN)} bytes; orjson.loads per line: {floor * 1e6:.0f} us = 1.0x\n")
     clean = 0.0
     for name, text in LAYOUTS.items():
@@ -162,6 +168,10 @@ def main() -> None:
         took = seconds(lambda text=text: read(text, contract))  # type: ignore[misc]
         clean = clean or took
         print(f"  {name:32} {took / floor:8.1f}x   (bar: {BARS.get(name, 8.0):.0f}x)")
+    for name, settings in SETTINGS.items():
+        strict = Contract.from_schema(SCHEMA, format="jsonl", **settings)
+        took = seconds(lambda strict=strict: read(CLEAN, strict))  # type: ignore[misc]
+        print(f"  {f'clean lines, {name}':32} {took / floor:8.1f}x")
     for size in (4, 20):
         chunks = [CLEAN[i : i + size] for i in range(0, len(CLEAN), size)]
         took = seconds(lambda chunks=chunks: stream(chunks, contract))  # type: ignore[misc]
@@ -179,10 +189,8 @@ def main() -> None:
     shapes = Contract.from_schema(NESTED_SCHEMA, format="jsonl")
     for count in (100, 1_000, 10_000):
         lines = [json.dumps(nested(number)) for number in range(count)]
-        clean_text, pretty = (
-            "\n".join(lines),
-            "\n".join(json.dumps(nested(n), indent=2) for n in range(count)),
-        )
+        clean_text = "\n".join(lines)
+        pretty = "\n".join(json.dumps(nested(number), indent=2) for number in range(count))
         rounds = max(3, 1_000 // count)
         least = seconds(lambda lines=lines: [orjson.loads(line) for line in lines], rounds)  # type: ignore[misc]
         for name, text in (

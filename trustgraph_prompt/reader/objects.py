@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import repeat
 from typing import Any
 
 import orjson
@@ -11,7 +12,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import decode, has_long_number, is_too_deep, why_not
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.repair import Reading, repair_object
+from trustgraph_prompt.reader.repair import Reading, Repair
 from trustgraph_prompt.reader.scanner import MAX_REFUSED, Find, Kind, Mark, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
@@ -49,7 +50,7 @@ class Objects:
         self._scanner = Scanner(
             contract.limits,
             names_wrapper=self._names_wrapper,
-            repair=self._repair if contract.repair else None,
+            repair=Repair(contract).object if contract.repair else None,
         )
         self._wrapper = (0, 0)
         self._aside = (0, 0)
@@ -179,9 +180,6 @@ class Objects:
         """How many objects of the answer there were."""
         return len(self.accepted) + len(self.rejected)
 
-    def _repair(self, raw: str, ends_text: bool) -> Reading | None:
-        return repair_object(raw, self._contract, ends_text=ends_text)
-
     def _retract(self, accepted: int, rejected: int) -> None:
         self.retracted += self.accepted[accepted : self._given]
         self._given = None if self._given is None else min(self._given, accepted)
@@ -215,16 +213,20 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     if not (content.startswith("{") and content.endswith("}")) or has_long_number(content):
         return None
     lines = content.split(_NEWLINE)
+    if len(lines) > contract.limits.objects:
+        return None
     try:
         values = _decode_lines(content, lines)
     except orjson.JSONDecodeError:
         return None
-    if set(map(type, values)) != {dict} or len(values) > contract.limits.objects:
+    if set(map(type, values)) != {dict}:
         return None
     if "[" in content and any(isinstance(next(iter(value.values()), None), list) for value in values):
         return None  # perhaps a wrapper
     depth = contract.limits.depth
-    if max(map(len, lines)) > depth and is_too_deep(values, f"[{content}", depth + 1):
+    if max(map(len, lines)) > depth and any(
+        map(is_too_deep, values, filter(str.strip, lines), repeat(depth))
+    ):
         return None
     return contract.take_all(values)
 

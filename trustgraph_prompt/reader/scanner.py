@@ -254,8 +254,8 @@ class Scanner:
                 if not (closing or self._final):
                     self._leave(passed, start)  # before more text comes nothing ends here
                     return None
-                newline = window.find("\n", position)
-                if newline > position and mark == "{" and (end := self._take_lines(passed, start, newline)):
+                ends_later = mark == "[" or window.startswith("\n", position)
+                if not ends_later and (end := self._take_lines(passed, start)):
                     passed = position = end
                     if self.full:
                         return None
@@ -314,16 +314,19 @@ class Scanner:
         self._before = (self._before + text)[-_LOOK_BACK:]
         return run
 
-    def _take_lines(self, passed: int, start: int, newline: int) -> int | None:
+    def _take_lines(self, passed: int, start: int) -> int | None:
         """Take the objects that end with their lines, from `start` on; where they end, None if there is none.
 
-        The first of them ends at `newline`; no line is tried twice. What stands before begins at `passed`.
+        No line is tried twice. What stands before them begins at `passed`.
         """
         window, absolute, between = self._window, self._passed, self._between
         if absolute + start < self._no_line_before:
             return None
         run, end = None, None
-        while window.startswith("{", start) and newline >= 0:
+        newline, room = window.find("\n", start), self._most - self._objects
+        if newline < 0:
+            self._no_line_before = absolute + len(window)
+        while newline >= 0 and room >= 0 and window.startswith("{", start):
             raw = window[start:newline].rstrip(" \t\r,")
             value = None if raw[-1] != "}" or self._wraps_at(start, raw) else self._object(raw)
             if value is None:
@@ -336,6 +339,7 @@ class Scanner:
             run.starts.append(absolute + start)
             between += (window[passed:start], "{}")
             passed = end = start + len(raw)
+            room -= 1
             start = newline + 1
             if not window.startswith("{", start):
                 start = grammar.skip_space(window, start)
@@ -559,7 +563,8 @@ class Scanner:
         """Of what begins `at` and ends at `position`, the first `length` are broken; go on behind them."""
         self._between.append("{}")
         raw = text[:length].rstrip()
-        if reading := self._repaired(raw, ends_text=self._final and position == len(self._window)):
+        ends_text = self._final and grammar.skip_space(self._window, position) == len(self._window)
+        if reading := self._repaired(raw, ends_text=ends_text):
             self._may_repair -= length - reading.end
             length = reading.end
             self._give_mended(raw[:length], at, reading)
