@@ -11,7 +11,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import decode, has_long_number, is_too_deep, why_not
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.repair import Reading, repair_object
+from trustgraph_prompt.reader.repair import Reading, Repair
 from trustgraph_prompt.reader.scanner import MAX_REFUSED, Find, Kind, Mark, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
@@ -49,7 +49,7 @@ class Objects:
         self._scanner = Scanner(
             contract.limits,
             names_wrapper=self._names_wrapper,
-            repair=self._repair if contract.repair else None,
+            repair=Repair(contract).object if contract.repair else None,
         )
         self._wrapper = (0, 0)
         self._aside = (0, 0)
@@ -178,9 +178,6 @@ class Objects:
     def _count(self) -> int:
         """How many objects of the answer there were."""
         return len(self.accepted) + len(self.rejected)
-
-    def _repair(self, raw: str, ends_text: bool) -> Reading | None:
-        return repair_object(raw, self._contract, ends_text=ends_text)
 
     def _retract(self, accepted: int, rejected: int) -> None:
         self.retracted += self.accepted[accepted : self._given]
