@@ -56,9 +56,12 @@ class TestObjects:
         assert (outcome.stage, outcome.repaired) == (Stage.DIRECT, ())
         assert outcome.rejected[0].issues[0].reason is Reason.INVALID_JSON
 
-    @pytest.mark.parametrize("tail", ["{'entity': 'cut", "{'entity': 'cut'", '{"entity": "cut'])
-    def test_under_the_cut_are_never_closed_up(self, tail: str) -> None:
-        outcome = both_ways(f"{BROKEN}\n{tail}", MANY)
+    @pytest.mark.parametrize(
+        "tail", ["{'entity': 'cut", "{'entity': 'cut'", '{"entity": "cut', "{'entity': ['cut'"]
+    )
+    @pytest.mark.parametrize("end", ["", "\n", " \r\n\n"])
+    def test_under_the_cut_are_never_closed_up(self, tail: str, end: str) -> None:
+        outcome = both_ways(f"{BROKEN}\n{tail}{end}", MANY)
         assert outcome.value == [{"entity": "RNA"}]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import repeat
 from typing import Any
 
 import orjson
@@ -12,8 +13,13 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import decode, has_long_number, is_too_deep, why_not
 from trustgraph_prompt.reader.finds import MAX_REFUSED, Find, Kind, Mark, Values
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
+<<<<<<< HEAD
 from trustgraph_prompt.reader.repair import Reading, repair_object
 from trustgraph_prompt.reader.scanner import Scanner
+=======
+from trustgraph_prompt.reader.repair import Reading, Repair
+from trustgraph_prompt.reader.scanner import MAX_REFUSED, Find, Kind, Mark, Scanner, Values
+>>>>>>> main
 from trustgraph_prompt.reader.truncation import cut_short
 
 # Single keys that models wrap lists of objects in; a schema that declares one of them takes it back.
@@ -50,7 +56,7 @@ class Objects:
         self._scanner = Scanner(
             contract.limits,
             names_wrapper=self._names_wrapper,
-            repair=self._repair if contract.repair else None,
+            repair=Repair(contract).object if contract.repair else None,
         )
         self._wrapper = (0, 0)
         self._aside = (0, 0)
@@ -180,9 +186,6 @@ class Objects:
         """How many objects of the answer there were."""
         return len(self.accepted) + len(self.rejected)
 
-    def _repair(self, raw: str, ends_text: bool) -> Reading | None:
-        return repair_object(raw, self._contract, ends_text=ends_text)
-
     def _retract(self, accepted: int, rejected: int) -> None:
         self.retracted += self.accepted[accepted : self._given]
         self._given = None if self._given is None else min(self._given, accepted)
@@ -227,7 +230,9 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     if "[" in content and any(isinstance(next(iter(value.values()), None), list) for value in values):
         return None  # perhaps a wrapper
     depth = contract.limits.depth
-    if max(map(len, lines)) > depth and is_too_deep(values, f"[{content}", depth + 1):
+    if max(map(len, lines)) > depth and any(
+        map(is_too_deep, values, filter(str.strip, lines), repeat(depth))
+    ):
         return None
     return contract.take_all(values)
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, Generic, TypeVar
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.reader.mend import Edit, Mended, Unmendable, readings
+from trustgraph_prompt.reader.mend import Edit, Effort, Mended, Root, Roots, Unmendable, readings
 
-_ROOT = re.compile(r"[{[]")
-_MOST_ROOTS = 1_000
-_ENDS_A_TOKEN = "\"'”’`}],"
+Fit = TypeVar("Fit")
+
+_CHARACTERS_A_STEP = 100  # of a value that is held against the contract
+_MOST_READINGS = 32  # of a value, shortened ones among them
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,40 +26,98 @@ class Reading:
     cut: bool
 
 
-def repair_object(raw: str, contract: Contract, *, ends_text: bool) -> Reading | None:
-    """The object that broken text was meant to be, as the contract accepts it.
+@dataclass(frozen=True, slots=True)
+class Meant(Generic[Fit]):
+    """Where a value begins, and whether in a code fence; the reading that fits, else the likeliest one."""
 
-    One that lacks its last brackets is taken where it does not stand at the end of the text, which may be
-    cut.
-    """
-    for mended in _readings(raw, 0, contract):
-        if mended.cut and (ends_text or raw[-1] not in _ENDS_A_TOKEN):
-            continue
-        if isinstance(mended.value, dict) and contract.accepts(value := contract.conform(mended.value)):
-            return Reading(value, mended.end, mended.edits, cut=False)
-    return None
+    start: int
+    fenced: bool
+    reading: Reading
+    fit: Fit | None
 
 
-def repair_values(text: str, start: int, contract: Contract) -> Iterator[tuple[int, list[Reading]]]:
-    """Where values begin in a text that holds broken ones, with their readings, the likeliest first.
+class Repair:
+    """Repairs what is broken in one answer; once that has taken too much effort, nothing more."""
 
-    Of a cut value there are readings without what stands under the cut, too.
-    """
-    for _ in range(_MOST_ROOTS):
-        root = _ROOT.search(text, start)
-        if root is None:
-            return
-        found = list(_readings(text, root.start(), contract))
-        if found:
-            yield root.start(), [reading for mended in found for reading in _with_less(mended)]
-        start = max(root.end(), found[0].end if found else 0)
+    def __init__(self, contract: Contract) -> None:
+        self._contract = contract
+        self._effort = Effort()
+
+    def object(self, raw: str, ends_text: bool) -> Reading | None:
+        """The object that broken text was meant to be, as the contract accepts it.
+
+        One that lacks its last brackets is taken where it does not stand at the end of the text, which may
+        be cut, and nothing was left out for what it ends in.
+        """
+        try:
+            for mended in self._readings(raw, Root(0, "", fenced=False)):
+                if mended.cut and (ends_text or mended.dropped or not mended.value):
+                    continue
+                self._judge(0, mended.end)
+                if isinstance(mended.value, dict):
+                    value, accepted = self._contract.take(mended.value)
+                    if accepted:
+                        return Reading(value, mended.end, mended.edits, cut=False)
+        except Unmendable:
+            pass
+        return None
+
+    def values(self, text: str, start: int, fits: Callable[[Any], Fit | None]) -> Iterator[Meant[Fit]]:
+        """The values that stand in `text` from `start` on, broken ones too, none within another.
+
+        Of a cut one there are readings without what stands under the cut, too.
+        """
+        roots = Roots(text, start)
+        whole = roots.first()
+        root = whole or roots.next(start)
+        while root is not None and not self._effort.spent:
+            meant, end = self._value(text, root, fits)
+            if meant is not None and (root is not whole or _is_whole(text, root, meant.reading)):
+                yield meant
+            elif root is whole:
+                end = start
+            root = roots.next(end)
+
+    def _value(
+        self, text: str, root: Root, fits: Callable[[Any], Fit | None]
+    ) -> tuple[Meant[Fit] | None, int]:
+        """What is meant by a root, if anything, and from where on the text is still to be read."""
+        likeliest: Reading | None = None
+        end = root.start + 1
+        try:
+            shortened = (reading for mended in self._readings(text, root) for reading in _with_less(mended))
+            for reading in islice(shortened, _MOST_READINGS):
+                self._judge(root.start, reading.end)
+                fit = fits(reading.value)
+                if fit is not None:
+                    return Meant(root.start, root.fenced, reading, fit), max(end, reading.end)
+                likeliest = likeliest or reading
+        except Unmendable as refused:
+            end = max(end, refused.offset)
+        if likeliest is None:
+            return None, end
+        return Meant(root.start, root.fenced, likeliest, None), max(end, likeliest.end)
+
+    def _readings(self, text: str, root: Root) -> Iterator[Mended]:
+        return readings(
+            text,
+            root.start,
+            lost=root.lost,
+            names=self._contract.names(),
+            max_depth=self._contract.limits.depth,
+            effort=self._effort,
+        )
+
+    def _judge(self, start: int, end: int) -> None:
+        """Raises `Unmendable` where there is no effort left to hold a value against the contract."""
+        self._effort.spend(end, 1 + (end - start) // _CHARACTERS_A_STEP)
 
 
-def _readings(text: str, start: int, contract: Contract) -> Iterator[Mended]:
-    try:
-        yield from readings(text, start, names=contract.names(), max_depth=contract.limits.depth)
-    except Unmendable:
-        return
+def _is_whole(text: str, root: Root, reading: Reading) -> bool:
+    """Whether a reading without its first bracket makes sense: what else is there for a list?"""
+    if root.lost == "[" and len(reading.value) < 2:
+        return False
+    return root.lost == "{" or not text[reading.end :].strip(" \t\r\n;`)")
 
 
 def _with_less(mended: Mended) -> Iterator[Reading]:

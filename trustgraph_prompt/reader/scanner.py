@@ -375,7 +375,8 @@ class Scanner:
         """Of what begins `at` and ends at `position`, the first `length` are broken; go on behind them."""
         self._between.append("{}")
         raw = text[:length].rstrip()
-        if reading := self._repaired(raw, ends_text=self._final and position == len(self._window)):
+        ends_text = self._final and grammar.skip_space(self._window, position) == len(self._window)
+        if reading := self._repaired(raw, ends_text=ends_text):
             self._may_repair -= length - reading.end
             length = reading.end
             self._finds.mended(raw[:length], at, reading)

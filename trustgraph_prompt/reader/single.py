@@ -12,15 +12,18 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, why_not
 from trustgraph_prompt.reader.finds import Find, Kind, Values
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.repair import repair_values
+from trustgraph_prompt.reader.repair import Repair
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import cut_short
 
-_AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\s|</?\w+>)*+"
-_STRING = r'"(?:[^"\\\n]|\\.)*+'
+_AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\n++|[^\S\n]++|</?\w+>)*+"
+_STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
 _BEGUN = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag under the cut
 _SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.MULTILINE)
 _CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)
+
+# Around sound values: a key, or a closing bracket. They are perhaps parts of one that is broken.
+_OF_A_VALUE = re.compile(r'"[^"\n]{0,100}"\s*:|\}\s*[\]}]|,\s*\]')
 
 
 def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outcome:
@@ -40,7 +43,10 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     scanner = Scanner(contract.limits, arrays=True)
     candidates = _candidates([*scanner.feed(text), *scanner.close()], contract.limits.depth)
     outcome = _strictly(text, contract, finish_reason, scanner, candidates)
-    sound = outcome.ok and not any(isinstance(candidate.value, NotJson) for candidate in candidates)
+    sound = outcome.ok and not (
+        any(isinstance(candidate.value, NotJson) for candidate in candidates)
+        or _OF_A_VALUE.search(scanner.between)
+    )
     if not contract.repair or sound or scanner.full:
         return outcome
     start = candidates[0].start if scanner.ends_draft and candidates else scanner.thought
@@ -83,30 +89,31 @@ def _repaired(
     text: str, contract: Contract, finish_reason: str | None, start: int, strict: Outcome
 ) -> Outcome:
     """What is said once what is broken is mended; `strict` where that says nothing, or is what it says."""
-    by_stage: dict[Stage, dict[str, tuple[Any, Repaired]]] = {}
+    by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}
     refused: tuple[_Candidate, bool] | None = None
-    for root, readings in repair_values(text, start, contract):
-        fitting = ((reading, fit) for reading in readings if (fit := _fit(reading.value, contract)))
-        reading, fit = next(fitting, (readings[0], None))
-        raw = text[root : reading.end]
-        if fit is None:
+    for meant in Repair(contract).values(text, start, lambda value: _fit(value, contract)):
+        reading = meant.reading
+        raw = text[meant.start : reading.end]
+        if meant.fit is None:
             if reading.edits or reading.cut:
-                refused = _Candidate(reading.value, raw, root), reading.cut
+                refused = _Candidate(reading.value, raw, meant.start), reading.cut
             continue
         stage = Stage.SALVAGED if reading.cut else Stage.REPAIRED if reading.edits else Stage.EXTRACTED
-        repaired = Repaired(0, raw, root, reading.edits, stage)
-        by_stage.setdefault(stage, {})[_identity(fit[0], raw)] = fit[0], repaired
-    if not by_stage:
+        repaired = Repaired(0, raw, meant.start, reading.edits, stage)
+        same_rank = by_rank.setdefault((not meant.fenced, stage), {})
+        same_rank[_identity(meant.fit[0], raw)] = meant.fit[0], repaired
+    if not by_rank:
         if refused is None or strict.reason is Reason.TRUNCATED:
             return strict
-        meant, cut = refused
+        likeliest, cut = refused
         truncated = cut_short(finish_reason, within_value=True) if cut else strict.truncated
-        outcome = _refused(meant, contract.issues(meant.value), contract, truncated)
+        outcome = _refused(likeliest, contract.issues(likeliest.value), contract, truncated)
         return replace(outcome, reason=Reason.REPAIR_FAILED)
-    stage = min(by_stage)
-    if len(by_stage[stage]) > 1:
-        return _ambiguous(len(by_stage[stage]), contract, strict.truncated)
-    [(value, repaired)] = by_stage[stage].values()
+    best = min(by_rank)
+    if len(by_rank[best]) > 1:
+        return _ambiguous(len(by_rank[best]), contract, strict.truncated)
+    [(value, repaired)] = by_rank[best].values()
+    stage = repaired.stage
     if stage is Stage.EXTRACTED:
         return (
             strict

@@ -8,18 +8,20 @@ in several ways is put down in `doubts`, and read in the others on request.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trustgraph_prompt.reader.mend.brackets import NOTHING
 from trustgraph_prompt.reader.mend.descent import Descent
-from trustgraph_prompt.reader.mend.doubts import Doubts, Edit, Unmendable, other_ways
+from trustgraph_prompt.reader.mend.doubts import Doubts, Edit, Effort, Unmendable, other_ways
 from trustgraph_prompt.reader.mend.notation import Notation, Rewritten, notation_at
 from trustgraph_prompt.reader.mend.prose import is_meant
+from trustgraph_prompt.reader.mend.roots import Root, Roots
 
-__all__ = ["Edit", "Mended", "Unmendable", "mend", "readings"]
+__all__ = ["Edit", "Effort", "Mended", "Root", "Roots", "Unmendable", "mend", "readings"]
 
 _NO_NAMES: frozenset[str] = frozenset()
+_CHARACTERS_A_STEP = 100  # that are read in runs
 _SEGMENT = 4096  # characters of another notation that are read at first, to find where the value ends
 
 
@@ -27,13 +29,14 @@ _SEGMENT = 4096  # characters of another notation that are read at first, to fin
 class Mended:
     """A value, where it ends, what was done to read it, and whether the text ended within it.
 
-    Without edits and not cut, it was plain JSON.
+    `dropped` is whether what the text ended with was left out. Without edits and not cut, it was plain JSON.
     """
 
     value: Any
     end: int
     edits: tuple[Edit, ...] = ()
     cut: bool = False
+    dropped: bool = False
 
 
 def mend(
@@ -48,56 +51,76 @@ def mend(
 
 
 def readings(
-    text: str, start: int = 0, *, names: frozenset[str] = _NO_NAMES, max_depth: int = 200, limit: int = 16
+    text: str,
+    start: int = 0,
+    *,
+    lost: str = "",
+    names: frozenset[str] = _NO_NAMES,
+    max_depth: int = 200,
+    limit: int = 16,
+    effort: Effort | None = None,
 ) -> Iterator[Mended]:
-    """At most `limit` readings of the value at `start`, the likeliest first; each takes linear time.
+    """At most `limit` readings of the value at `start`, the likeliest first.
 
-    The others read the doubtful places in another way: all of a kind at once, then each alone.
-    Raises `Unmendable`.
+    The others read the doubtful places in another way: all of a kind at once, then each alone. `lost` is the
+    bracket that is missing at `start`. `effort` bounds them all, and may be shared with other values. Raises
+    `Unmendable` where there is no reading, and where effort is spent.
     """
-    if not is_meant(text, start):
+    effort = effort or Effort()
+    effort.spend(start)
+    if not lost and not is_meant(text, start):
         return
+    reader = _Reader(text, start, lost, names, max_depth, effort)
     doubts = Doubts({})
-    first = _read(text, start, names, doubts, max_depth)
+    first = reader.read(doubts)
     if first is None:
         return
     yield first
     for taken in other_ways(doubts.met)[: limit - 1]:
-        other = _read(text, start, names, Doubts(taken), max_depth)
+        effort.spend(start, (first.end - start) // _CHARACTERS_A_STEP)
+        other = reader.read(Doubts(taken))
         if other is not None:
             yield other
 
 
-def _read(text: str, start: int, names: frozenset[str], doubts: Doubts, max_depth: int) -> Mended | None:
-    if notation := notation_at(text, start):
-        return _read_notation(text, start, notation, names, doubts, max_depth)
-    return _descend(text, start, names, doubts, max_depth)
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads one value of a text as often as there are ways to."""
 
+    text: str
+    start: int
+    lost: str
+    names: frozenset[str]
+    max_depth: int
+    effort: Effort
 
-def _read_notation(
-    text: str, start: int, notation: Notation, names: frozenset[str], doubts: Doubts, max_depth: int
-) -> Mended | None:
-    """The value at `start` in another notation; no more of the text than it needs is rewritten."""
-    size = _SEGMENT
-    while True:
-        doubts.met.clear()
-        plain = Rewritten(text[start : start + size], notation)
-        try:
-            mended = _descend(plain.text, 0, names, doubts, max_depth)
-        except Unmendable as refused:
-            raise Unmendable(str(refused), start + plain.source(refused.offset)) from None
-        if mended is None:
+    def read(self, doubts: Doubts) -> Mended | None:
+        if notation := notation_at(self.text, self.start):
+            return self._read_notation(notation, doubts)
+        return self._descend(self.text, self.start, doubts)
+
+    def _read_notation(self, notation: Notation, doubts: Doubts) -> Mended | None:
+        """The value in another notation; no more of the text than it needs is rewritten."""
+        text, start, size = self.text, self.start, _SEGMENT
+        while True:
+            doubts.met.clear()
+            self.effort.spend(start, size // _CHARACTERS_A_STEP)
+            plain = Rewritten(text[start : start + size], notation)
+            try:
+                mended = self._descend(plain.text, 0, doubts)
+            except Unmendable as refused:
+                raise Unmendable(str(refused), start + plain.source(refused.offset)) from None
+            if mended is None:
+                return None
+            if not mended.cut or start + size >= len(text):
+                edits = [Edit(start + plain.source(offset), what) for offset, what in mended.edits]
+                edits.insert(0, Edit(start, "JSON in another notation"))
+                return replace(mended, end=start + plain.source(mended.end), edits=tuple(edits))
+            size *= 4
+
+    def _descend(self, text: str, start: int, doubts: Doubts) -> Mended | None:
+        descent = Descent(text, self.names, doubts, self.effort, self.max_depth)
+        value = descent.read(start, self.lost)
+        if value is NOTHING:
             return None
-        if not mended.cut or start + size >= len(text):
-            edits = [Edit(start + plain.source(offset), what) for offset, what in mended.edits]
-            edits.insert(0, Edit(start, "JSON in another notation"))
-            return Mended(mended.value, start + plain.source(mended.end), tuple(edits), mended.cut)
-        size *= 4
-
-
-def _descend(text: str, start: int, names: frozenset[str], doubts: Doubts, max_depth: int) -> Mended | None:
-    descent = Descent(text, names, doubts, max_depth)
-    value = descent.read(start)
-    if value is NOTHING:
-        return None
-    return Mended(value, descent.end, tuple(descent.edits), descent.cut)
+        return Mended(value, descent.end, tuple(descent.edits), descent.cut, descent.dropped)

@@ -23,7 +23,7 @@ from trustgraph_prompt.reader.mend.grammar import (
     next_mark,
 )
 from trustgraph_prompt.reader.mend.strings import Strings
-from trustgraph_prompt.reader.mend.words import Words
+from trustgraph_prompt.reader.mend.words import Half, Words
 
 _MOST_EDITS = 100  # told of one value
 
@@ -66,25 +66,35 @@ _JOIN = re.compile(rf"{SPACE}\+{SPACE}(?=[{QUOTES}]|\Z)")
 
 
 class Descent:
-    """Reads one value of `text`; afterwards `end`, `cut` and `edits` say what came of it."""
+    """Reads one value of `text`; afterwards `end`, `cut`, `dropped` and `edits` say what came of it."""
 
-    def __init__(self, text: str, names: Names, doubts: Doubts, max_depth: int) -> None:
+    def __init__(self, text: str, names: Names, doubts: Doubts, effort: Effort, max_depth: int) -> None:
         self.end = 0
         self.cut = False
+        self.dropped = False
         self.edits: list[Edit] = []
         self._text = text
         self._names = names
         self._doubts = doubts
-        self._effort = Effort()
+        self._effort = effort
         self._strings = Strings(text, names, doubts, self._effort)
         self._words = Words(text, names, doubts, self._effort)
         self._brackets = Brackets(text, names, max_depth)
+        self._lost = ""
         self._meant = False  # whether something came that only a value has
 
-    def read(self, start: int) -> Any:
-        """The value whose bracket is at `start`; `NOTHING` where none was meant. Raises `Unmendable`."""
-        self._begin(self._text[start], start)
+    def read(self, start: int, lost: str = "") -> Any:
+        """The value whose bracket is at `start`, or was `lost` there; `NOTHING` where none was meant.
+
+        Raises `Unmendable`.
+        """
+        self._begin(lost or self._text[start], start)
+        self._lost = lost
+        if lost:
+            self._edit(start, "a missing opening bracket")
+            self.end = start
         while self._brackets.open:
+            self._effort.spend(self.end)
             top = self._top
             if top.bracket == "{":
                 self._read_member(top)
@@ -113,8 +123,11 @@ class Descent:
         self.end += 1
 
     def _end_cut(self) -> None:
-        """The text is over within the value; an element that has come to hold nothing is dropped."""
-        self.cut = True
+        """The text is over within the value; an element that has come to hold nothing is dropped.
+
+        What lacks its first bracket may lack its last, too.
+        """
+        self.cut = self.cut or self.dropped or len(self._brackets.open) > 1 or not self._lost
         self.end = len(self._text)
         brackets = self._brackets
         while brackets.open:
@@ -140,10 +153,8 @@ class Descent:
     # Between values
 
     def _edit(self, offset: int, what: str) -> None:
-        if what:
-            self._effort.spend(offset)
-            if len(self.edits) < _MOST_EDITS:
-                self.edits.append(Edit(offset, what))
+        if what and len(self.edits) < _MOST_EDITS:
+            self.edits.append(Edit(offset, what))
 
     def _next(self, *, commas: bool = False) -> str:
         """Pass over space, comments, what was left out, and `commas`; the next character, "" at the end."""
@@ -240,6 +251,7 @@ class Descent:
         if text[self.end] in QUOTES or _ESCAPED_QUOTES.match(text, self.end):
             quoted = self._strings.read(self.end, Place.KEY, self._brackets.missing)
             if quoted.cut:
+                self.dropped = True
                 self._end_cut()
                 return
             key, self.end, flaw = quoted.value, quoted.end, quoted.flaw
@@ -292,6 +304,7 @@ class Descent:
             before = self.end
             mark = self._next()
         if mark == "":
+            self.dropped = True
             self._end_cut()
             return
         if mark in "}])" or mark in COMMA or (colon and self._goes_on_without_value(before)):
@@ -375,6 +388,7 @@ class Descent:
         text, start = self._text, self.end
         value = ""
         while True:
+            self._effort.spend(self.end)
             if prefix := _PREFIX.match(text, self.end):
                 self._edit(self.end, "a prefix before a string")
                 self.end = prefix.end()
@@ -390,22 +404,25 @@ class Descent:
             if self.end == len(text):
                 break
         top = self._top
+        self.cut = self.cut or quoted.cut
         if quoted.cut and not self._doubts.settle("cut string", start, True, False):
             top.key = None
+            self.dropped = True
         else:
             top.put(value)
 
     def _read_word(self, place: Place) -> None:
         """A value without quotes. One that may be half of another was cut, and is dropped.
 
-        Unless other marks are missing, too: then it is the closing bracket that was forgotten.
+        Unless it is a number, and other marks are missing, too: then the closing bracket was forgotten.
         """
         start, top = self.end, self._top
-        careless = bool(self.edits)
         bare = self._words.read(start, place, self._brackets.missing)
         self.end = bare.end
-        if bare.half and not self._doubts.settle("cut word", start, careless, not careless):
+        kept = bare.half is Half.NUMBER and bool(self.edits)
+        if bare.half and not self._doubts.settle("cut word", start, kept, not kept):
             top.key = None
+            self.dropped = True
             return
         self._edit(start, bare.flaw)
         top.put(bare.value)

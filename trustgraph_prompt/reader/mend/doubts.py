@@ -59,7 +59,7 @@ def other_ways(doubts: list[Doubt]) -> list[Taken]:
 
 
 class Unmendable(ValueError):
-    """The value is broken in too many places, or nested too deep; `offset` is where it was given up."""
+    """The value is too long to repair, or nested too deep; `offset` is where it was given up."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -67,14 +67,20 @@ class Unmendable(ValueError):
 
 
 class Effort:
-    """Bounds the doubtful places of one value: each takes a look at what is around it."""
+    """Bounds the steps in which broken values are read, those of a text together; each takes microseconds."""
 
-    MOST = 50_000
+    MOST = 20_000
 
     def __init__(self) -> None:
-        self._spent = 0
+        self._left = self.MOST
 
-    def spend(self, offset: int) -> None:
-        self._spent += 1
-        if self._spent > self.MOST:
-            raise Unmendable(f"broken in more than {self.MOST} places", offset)
+    @property
+    def spent(self) -> bool:
+        """Whether nothing more is read."""
+        return self._left <= 0
+
+    def spend(self, offset: int, steps: int = 1) -> None:
+        """Raises `Unmendable` where there is nothing left to spend at `offset`."""
+        self._left -= steps
+        if self._left < 0:
+            raise Unmendable(f"more than {self.MOST:,} steps to repair", offset)

@@ -1,4 +1,4 @@
-"""JSON in another notation: escaped as within a string, even more than once; doubled quotes as in CSV; HTML."""
+"""JSON in another notation: escaped as within a string, or more often; quotes doubled as in CSV; HTML."""
 
 from __future__ import annotations
 

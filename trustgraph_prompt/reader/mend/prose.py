@@ -8,9 +8,11 @@ from trustgraph_prompt.reader.mend.grammar import QUOTES, SPACE
 from trustgraph_prompt.reader.mend.notation import notation_at
 
 # What is no array: a reference, an interval, a link. `[words]` are one only where they stand alone in a line.
-_REFERENCE = re.compile(r"\[\s*+\d{1,3}\s*+\](?:\(|[ \t]++[^\W\d])|\[[^][(){}\"'\n]*+\)|\[[^][{}\"'\n]*+\]\(")
+_REFERENCE = re.compile(
+    r"\[\s*+\d{1,3}\s*+\](?:\(|[,;:.]?[ \t]++[^\W\d])|\[[^][(){}\"'\n]*+\)|\[[^][{}\"'\n]*+\]\("
+)
 _SAYS_MORE = re.compile(
-    rf"\[(?:{SPACE}[\[,，])*+{SPACE}(?:[{QUOTES}\[{{(\d.\-+\]]|//|/\*|#\s|\Z|[tfn]\w*+{SPACE}(?:[,\]]|\Z)|(?:True|False|None)\b)"
+    rf"\[(?:{SPACE}[\[,，]){{0,40}}+{SPACE}(?:[{QUOTES}\[{{(\d.\-+\]]|//|/\*|#\s|\Z|[tfn]\w*+{SPACE}(?:[,\]]|\Z)|(?:True|False|None)\b)"
 )
 _WORDS_ALONE = re.compile(r"\[[^][{}]*(?:,\s*+[{\[]|\][ \t]*+[,;.]?[ \t]*+(?:\r?\n|\Z|`)|\Z)")
 _ALONE_BEFORE = re.compile(r"(?:\A|[\n:=(`])[ \t]*\Z")

@@ -6,6 +6,7 @@ belongs to the text, unless it shows that a member began: then the string lacks 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from textwrap import dedent
@@ -48,6 +49,7 @@ _BODIES = {
     for closing in set(CLOSING_QUOTES.values())
 }
 _COLON = re.compile(rf"{SPACE}[:：]")
+_WORD_KEY = re.compile(rf"[{QUOTES}]([\w$@.-]++(?:[ \t]++[\w$@.-]++)*+)[{QUOTES}](?={SPACE}[:：])")
 _WORDS_OF_KEY = re.compile(rf"[\w$@.-]++(?:[ \t]++[\w$@.-]++)*+[{QUOTES}]?")
 _WORD = re.compile(r"[^\W\d][\w$@.-]*+")
 _REMARK = re.compile(r"[ \t]*+(?:\(|\r?\n)")
@@ -67,6 +69,10 @@ _LITERAL_BACKSLASH = re.compile(
     r"[^\W_]|[()\[\]{}.+?|^]"
 )  # behind one: of a path, a formula, a regular expression
 _SOUND = re.compile(r"[^\\\x00-\x1f]*+(?:\\(?:[\"\\/bfnrt]|u[0-9a-fA-F]{4})[^\\\x00-\x1f]*+)*+\Z")
+
+_DECODABLE = re.compile(r'[^"\\]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\]*+)*+\Z')
+_DECODER = json.JSONDecoder(strict=False)
+_ESCAPES_A_STEP = 4
 
 _MOST_WITHOUT_END = 16  # more strings without an end in a text end at their first quote: time stays linear
 
@@ -96,6 +102,8 @@ class Strings:
         plain = _PLAIN.match(text, start)
         if plain and _PLAINLY_FOLLOWS[place].match(text, plain.end()):
             return self._quoted(start + 1, plain.end() - 1, plain.end())
+        if place is Place.KEY and (words := _WORD_KEY.match(text, start)):
+            return Quoted(words[1], words.end(), "other quotes than JSON's")
         return self._block(start) or self._string(start, place, brackets)
 
     def _block(self, start: int) -> Quoted | None:
@@ -212,6 +220,8 @@ class Strings:
             return True
         if position == after or (quotation and not self._names):
             return False
+        if "\n" in text[after:position] and not quotation:
+            return may_begin_member(text, position, self._names)
         return begins_member(text, position, self._names)
 
     def _value_follows(self, after: int, position: int, mark: str, place: Place) -> bool:
@@ -292,11 +302,13 @@ class Strings:
         text = self._text
         end = begin + len(text[begin:end].rstrip(f" \t\r\n{COMMA}"))
         if text.endswith('\\"', begin, end):
-            return Quoted(_unescaped(text[begin : end - 1] + "\\"), end, "a backslash before a closing quote")
+            return Quoted(
+                self._unescaped(text[begin : end - 1] + "\\"), end, "a backslash before a closing quote"
+            )
         raw = text[begin:end]
         if raw[-1:] and raw[-1] in QUOTES and not any(opening in raw[:-1] for opening in _openings(raw[-1])):
             raw = raw[:-1]
-        return Quoted(_unescaped(raw), end, "a string without its end")
+        return Quoted(self._unescaped(raw), end, "a string without its end")
 
     def _without_end_quote(
         self, begin: int, remark: int | None, member: int | None, place: Place, brackets: Sequence[str]
@@ -316,7 +328,7 @@ class Strings:
             return self._without_quote(begin, fence.start())
         if remark is not None:
             return self._quoted(begin, remark, remark + 1)
-        value = _unescaped(text[begin:])
+        value = self._unescaped(text[begin:])
         if "\ud800" <= value[-1:] <= "\udbff":
             value = value[:-1]  # half of a character
         return Quoted(value, len(text), cut=True)
@@ -343,7 +355,16 @@ class Strings:
         raw = self._text[begin:end]
         if not flaw and not _SOUND.match(raw):
             flaw = "a raw control character or unknown escape in a string"
-        return Quoted(_unescaped(raw), after, flaw)
+        return Quoted(self._unescaped(raw), after, flaw)
+
+    def _unescaped(self, raw: str) -> str:
+        """What a string says that is written as `raw`; half an escape at its end is dropped."""
+        if "\\" not in raw:
+            return raw
+        if _DECODABLE.match(raw):
+            return str(_DECODER.decode(f'"{raw}"'))
+        self._effort.spend(0, raw.count("\\") // _ESCAPES_A_STEP)
+        return _ESCAPE.sub(_unescape, raw)
 
 
 def _end_of_key(text: str, begin: int, end: int) -> int | None:
@@ -358,11 +379,6 @@ def _depth_of(text: str) -> int:
 
 def _openings(closing: str) -> list[str]:
     return [opening for opening, closers in CLOSING_QUOTES.items() if closing in closers]
-
-
-def _unescaped(raw: str) -> str:
-    """What a string says that is written as `raw`; half an escape at its end is dropped."""
-    return _ESCAPE.sub(_unescape, raw) if "\\" in raw else raw
 
 
 def _unescape(escape: re.Match[str]) -> str:

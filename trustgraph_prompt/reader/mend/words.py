@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from trustgraph_prompt.reader.mend.doubts import Doubts, Effort
@@ -47,6 +48,13 @@ _RUN = re.compile(r"(?:[^,，;\[\]{}()\n\"“”:/#]++|\([^()\n]*+\)|\[[^\[\]{}\
 _WORD_BEFORE = re.compile(r"\s([^\W\d][\w$@.-]{0,80}+)\Z")
 
 
+class Half(Enum):
+    """What a value that the text ends with may be half of."""
+
+    NUMBER = auto()
+    LITERAL = auto()
+
+
 class Bare(NamedTuple):
     """A value without quotes, where what follows begins, and what was wrong.
 
@@ -56,7 +64,7 @@ class Bare(NamedTuple):
     value: Any
     end: int
     flaw: str = ""
-    half: bool = False
+    half: Half | None = None
 
 
 class Words:
@@ -80,8 +88,10 @@ class Words:
         if end < after:
             return Bare(raw, after, "a string without its beginning")
         value, flaw = self.meaning(raw, start)
-        half = after == len(text) and (_HALF_NUMBER.fullmatch(raw) or _HALF_LITERAL.fullmatch(raw))
-        return Bare(value, after, flaw, bool(half))
+        if after < len(text):
+            return Bare(value, after, flaw)
+        half = Half.LITERAL if _HALF_LITERAL.fullmatch(raw) else None
+        return Bare(value, after, flaw, Half.NUMBER if _HALF_NUMBER.fullmatch(raw) else half)
 
     def meaning(self, raw: str, start: int) -> tuple[Any, str]:
         """What `raw` stands for, and what is wrong with it."""
