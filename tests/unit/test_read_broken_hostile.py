@@ -11,7 +11,7 @@ from trustgraph_prompt.reader import read
 
 LONG = 1_000  # and four times that
 CONTRACTS = {format: Contract.from_schema(None, format=format, repair=True) for format in ("json", "jsonl")}
-STARTS = ["", "{", "{'", "{\"a\":[{\"b\":\""]
+STARTS = ["", "{", "{'", '{"a":[{"b":"']
 TOKENS = [
     "[",
     "{",

@@ -55,6 +55,8 @@ class Complete:
     ) -> Values:
         """The objects from `start` on, as many as `most`; `before_next` is what may stand between two."""
         run = Values([], [], [], fenced)
+        if not grammar.OBJECT_BEGINS.match(window, start):
+            return run
         while most > 0 and window.startswith("{", start):
             whole = self._with_line(window, passed, start) or self._balanced(window, passed, start)
             if whole is None:

@@ -52,6 +52,8 @@ ELEMENTS = re.compile(f"(?:{_SPACE}{_VALUE}{_SPACE},)++")
 # An object whose first member is an array of objects; group 1 is its key.
 WRAPPER = re.compile(rf"\{{{_SPACE}({_STRING}){_SPACE}:{_SPACE}\[{_SPACE}[{{\]]")
 
+OBJECT_BEGINS = re.compile(rf'\{{{_SPACE}["}}]')
+
 # What may stand between two objects, and between two elements that are objects.
 BEFORE_OBJECT = re.compile(r"[ \t\n\r,]*+(?=\{)")
 BEFORE_ELEMENT = re.compile(rf"{_SPACE},{_SPACE}(?=\{{)")

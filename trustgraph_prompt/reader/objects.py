@@ -13,13 +13,8 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import decode, has_long_number, is_too_deep, why_not
 from trustgraph_prompt.reader.finds import MAX_REFUSED, Find, Kind, Mark, Values
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
-<<<<<<< HEAD
-from trustgraph_prompt.reader.repair import Reading, repair_object
-from trustgraph_prompt.reader.scanner import Scanner
-=======
 from trustgraph_prompt.reader.repair import Reading, Repair
-from trustgraph_prompt.reader.scanner import MAX_REFUSED, Find, Kind, Mark, Scanner, Values
->>>>>>> main
+from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import cut_short
 
 # Single keys that models wrap lists of objects in; a schema that declares one of them takes it back.

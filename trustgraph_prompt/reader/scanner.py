@@ -80,6 +80,7 @@ class Scanner:
         self._column = 0
         self._in_prose = False
         self._is_bare = False
+        self._broke_at = 0
         self._no_array_before = 0
         self._window = ""
         self._passed = 0  # characters before the window
@@ -270,6 +271,7 @@ class Scanner:
         self._is_bare = not (line or first in _QUOTES) and self._begins_bare(start)
         if mark == "{" and (line or first in _QUOTES or self._is_bare):
             self._damage = Damage([mark], Raw(start, self._passed), self._column, awaits_value=False)
+            self._broke_at = 0
             self._mode = self._measure
             return True
         return False
@@ -350,6 +352,7 @@ class Scanner:
         stack, raw = (value.stack[2:], value.element) if value.element else (value.stack, value.raw)
         if value.is_wrapper:
             self._between.append("[")
+        self._broke_at = self._passed + position
         if _LINE_ENDS.match(window, position):
             text = raw.until(window, position)
             if following := next_value(text, self._column):
@@ -376,7 +379,9 @@ class Scanner:
         self._between.append("{}")
         raw = text[:length].rstrip()
         ends_text = self._final and grammar.skip_space(self._window, position) == len(self._window)
-        if reading := self._repaired(raw, ends_text=ends_text):
+        if ends_text and at + len(raw) <= self._broke_at:
+            self.cut = True  # all of it obeys the grammar: only white space within a string broke it
+        elif reading := self._repaired(raw, ends_text=ends_text):
             self._may_repair -= length - reading.end
             length = reading.end
             self._finds.mended(raw[:length], at, reading)
