@@ -1,4 +1,4 @@
-"""Where broken text can be read in several ways, the schema decides; and what it accepts is all that counts."""
+"""Where broken text can be read in several ways, the schema decides; only what it accepts counts."""
 
 from __future__ import annotations
 
