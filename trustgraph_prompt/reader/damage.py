@@ -12,7 +12,7 @@ from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.decode import NotJson, decode
 from trustgraph_prompt.reader.value import Raw
 
-_CHARACTERS = r'(?:[^"\\\n]|\\[^\n])*+'
+_CHARACTERS = r'[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+'
 _MARKED = r"(?:[-*+•]|\d{1,6}[.):])[ \t]*+[{[]"
 _MARK_BEGUN = r"(?:[-*+•]|\d{1,6}[.):]?)[ \t]*+\Z"
 _LINE_OF_INTEREST = rf"[{{[`~<]|{_MARKED}|{_MARK_BEGUN}|\Z"

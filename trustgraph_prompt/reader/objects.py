@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import repeat
 from typing import Any
 
 import orjson
@@ -223,7 +224,9 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     if "[" in content and any(isinstance(next(iter(value.values()), None), list) for value in values):
         return None  # perhaps a wrapper
     depth = contract.limits.depth
-    if max(map(len, lines)) > depth and is_too_deep(values, f"[{content}", depth + 1):
+    if max(map(len, lines)) > depth and any(
+        map(is_too_deep, values, filter(str.strip, lines), repeat(depth))
+    ):
         return None
     return contract.take_all(values)
 

@@ -15,8 +15,8 @@ from trustgraph_prompt.reader.repair import Repair
 from trustgraph_prompt.reader.scanner import Find, Kind, Scanner, Values
 from trustgraph_prompt.reader.truncation import cut_short
 
-_AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\s|</?\w+>)*+"
-_STRING = r'"(?:[^"\\\n]|\\.)*+'
+_AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\n++|[^\S\n]++|</?\w+>)*+"
+_STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
 _BEGUN = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag under the cut
 _SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.MULTILINE)
 _CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)

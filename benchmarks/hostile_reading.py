@@ -1,0 +1,123 @@
+"""What the worst texts cost: CPU time for 1 MB of each, whole or as it comes, and the memory that it takes.
+
+`python benchmarks/hostile_reading.py [SEARCH]` looks that many seconds for worse ones.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import sys
+import time
+import tracemalloc
+
+from tests.support.hostile import FRAGMENTS, HOSTILE
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.reader import StreamReader, read
+
+MEGABYTE = 1_000_000
+BAR = 0.2  # seconds for a megabyte
+CHUNK = 64
+SHOWN = 12
+STRICT = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+CONTRACTS = {
+    "json": Contract.from_schema(None),
+    "jsonl": Contract.from_schema(None, format="jsonl"),
+    "jsonl, schema": Contract.from_schema(STRICT, format="jsonl"),
+    "jsonl, repair": Contract.from_schema(STRICT, format="jsonl", repair=True),
+}
+
+
+def text_of(token: str, size: int) -> str:
+    return (token * (size // len(token) + 1))[:size]
+
+
+def seconds(text: str, contract: Contract, rounds: int) -> float:
+    """The best of `rounds`."""
+    best = float("inf")
+    for _ in range(rounds):
+        gc.collect()
+        started = time.process_time()
+        read(text, contract)
+        best = min(best, time.process_time() - started)
+    return best
+
+
+def seconds_streamed(text: str, contract: Contract) -> float:
+    chunks = [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
+    started = time.process_time()
+    reader = StreamReader(contract)
+    for chunk in chunks:
+        reader.feed(chunk)
+    reader.close()
+    return time.process_time() - started
+
+
+def peak(text: str, contract: Contract) -> float:
+    """How many times the text reading takes in memory at the most, beside its result.
+
+    Of that, 12 times are what orjson asks the allocator for; it touches 16 bytes for each value.
+    """
+    gc.collect()
+    tracemalloc.start()
+    outcome = read(text, contract)
+    most = tracemalloc.get_traced_memory()[1]
+    gc.collect()
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    del outcome
+    return (most - kept) / len(text)
+
+
+def search(limit: float) -> None:
+    """Prints the texts that cost most per character, of those that chance finds and mends."""
+    chance = random.Random()
+    names = [name for name in CONTRACTS if "repair" not in name]
+    found: dict[tuple[str, str], float] = {}
+    until = time.monotonic() + limit
+    while time.monotonic() < until:
+        if found and chance.random() < 0.5:
+            best = sorted(found, key=found.__getitem__)[-20:]
+            token = chance.choice(best)[1]
+            place = chance.randint(0, len(token))
+            token = token[:place] + chance.choice(FRAGMENTS) + token[place + chance.randint(0, 3) :]
+        else:
+            token = "".join(chance.choices(FRAGMENTS, k=chance.randint(2, 4)))
+        if not 0 < len(token) <= 40:
+            continue
+        name = chance.choice(names)
+        text = text_of(token, MEGABYTE // 10)
+        found[name, token] = 10 * seconds(text, CONTRACTS[name], 1)
+    print(f"\n  worst of {len(found):,} found in {limit:.0f} s, in ms for 1 MB")
+    for name, token in sorted(found, key=found.__getitem__, reverse=True)[:SHOWN]:
+        took = seconds(text_of(token, MEGABYTE), CONTRACTS[name], 2)
+        print(f"  {took * 1e3:6.0f}  {name:14} {token!r}")
+
+
+def main() -> None:
+    rows: list[tuple[float, str, str, float]] = []
+    for token in HOSTILE.values():
+        text = text_of(token, MEGABYTE)
+        for name, contract in CONTRACTS.items():
+            tenth = seconds(text[: MEGABYTE // 10], contract, 2)
+            took = seconds(text, contract, 1)
+            rows.append((took, name, token, took / tenth))
+    rows.sort(reverse=True)
+    print(f"{len(HOSTILE)} texts of 1 MB, slowest first: CPU time (bar: {BAR * 1e3:.0f} ms), against a tenth")
+    print("of the text (linear: 10x), in chunks of 64 characters, and memory beside the result\n")
+    for took, name, token, growth in rows[:SHOWN]:
+        text = text_of(token, MEGABYTE)
+        streamed = seconds_streamed(text, CONTRACTS[name])
+        most = peak(text, CONTRACTS[name])
+        figures = f"{took * 1e3:6.0f} ms {growth:5.1f}x {streamed * 1e3:6.0f} ms {most:6.1f}x"
+        print(f"  {figures}  {name:14} {token!r}")
+    for name in CONTRACTS:
+        times = [took for took, other, _, _ in rows if other == name]
+        over = sum(took > BAR for took in times)
+        print(f"  {name:14} at most {max(times) * 1e3:.0f} ms, {over} of {len(times)} over the bar")
+    if len(sys.argv) > 1:
+        search(float(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()
