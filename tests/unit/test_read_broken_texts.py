@@ -71,6 +71,12 @@ ONE: dict[str, dict[str, Any]] = {
         '{"json": "{"a": 1}", "b": 2}': {"json": '{"a": 1}', "b": 2},
         '{"a": "the "b" key: "c" value", "d": 1}': {"a": 'the "b" key: "c" value', "d": 1},
     },
+    "stray words": {
+        '{"a": true, NOTE "b": "data" STRAY }': {"a": True, "b": "data"},
+        '{"a": "b" c}': {"a": "b"},
+        '{"a": "b" (c), "d": 1}': {"a": "b", "d": 1},
+        '{"a": 1, oops, "b": 2}': {"a": 1, "b": 2},
+    },
     "lost quotes": {
         '{"city": "Rome, "country": "Italy"}': {"city": "Rome", "country": "Italy"},
         '{"city": Rome", "country": "Italy"}': {"city": "Rome", "country": "Italy"},

@@ -22,6 +22,7 @@ __all__ = ["Edit", "Effort", "Mended", "Root", "Roots", "Unmendable", "mend", "r
 
 _NO_NAMES: frozenset[str] = frozenset()
 _CHARACTERS_A_STEP = 100  # that are read in runs
+_REWRITTEN_A_STEP = 20
 _SEGMENT = 4096  # characters of another notation that are read at first, to find where the value ends
 
 
@@ -104,7 +105,7 @@ class _Reader:
         text, start, size = self.text, self.start, _SEGMENT
         while True:
             doubts.met.clear()
-            self.effort.spend(start, size // _CHARACTERS_A_STEP)
+            self.effort.spend(start, min(size, len(text) - start) // _REWRITTEN_A_STEP)
             plain = Rewritten(text[start : start + size], notation)
             try:
                 mended = self._descend(plain.text, 0, doubts)

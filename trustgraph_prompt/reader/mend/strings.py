@@ -130,6 +130,7 @@ class Strings:
         begin = gap = start + 1
         closing = CLOSING_QUOTES[text[start]]
         remark: int | None = None  # a quote that may be the end, but for what stands behind it
+        stray: int | None = None  # the only quote in it, if words follow that may have no place
         member: int | None = None  # a quote that may begin a key, but for what stands before it
         inner = 0  # unescaped quotes in it; after an odd number a quotation is open
         depth = fences = 0  # that its text opens: quotes between them are a part of it
@@ -151,11 +152,14 @@ class Strings:
                 return self._without_quote(begin, earlier)
             if inner % 2 == 0 and _REMARK.match(text, quote + 1):
                 remark = quote
+            stray = quote if not inner and text[quote + 1 : quote + 2] == " " else None
             if member is None and place is Place.MEMBER and QUOTED_KEY.match(text, quote):
                 member = quote
             inner += 1
             gap = quote + 1
         self._without_end += 1
+        if stray is not None and place is Place.MEMBER and self._before_last_brackets(stray, brackets):
+            return self._quoted(begin, stray, stray + 1, "a remark behind a string")
         return likely or self._without_end_quote(begin, remark, member, place, brackets)
 
     def _between(self, start: int, quote: int, inner: int, gap: int) -> Quoted:
