@@ -53,15 +53,27 @@ class Complete:
     def objects(
         self, window: str, passed: int, start: int, most: int, *, fenced: bool, before_next: re.Pattern[str]
     ) -> Values:
-        """The objects from `start` on, as many as `most`; `before_next` is what may stand between two."""
+        """The objects from `start` on, as many as `most`; `before_next` is what may stand between two.
+
+        One mostly ends with its line, else where braces balance. No line is tried twice.
+        """
         run = Values([], [], [], fenced)
         if not grammar.OBJECT_BEGINS.match(window, start):
             return run
         while most > 0 and window.startswith("{", start):
-            whole = self._with_line(window, passed, start) or self._balanced(window, passed, start)
-            if whole is None:
-                break
-            raw, value = whole
+            raw, value = "", None
+            if passed + start >= self._no_line_before and not window.startswith("\n", start + 1):
+                newline = window.find("\n", start)
+                raw = window[start:newline].rstrip(" \t\r,") if newline >= 0 else ""
+                if raw[-1:] == "}" and not ("[" in raw and self.wraps_at(window, start)):
+                    value = self._object(raw)
+                if value is None:
+                    self._no_line_before = passed + (newline if newline >= 0 else len(window))
+            if value is None:
+                whole = self._balanced(window, passed, start)
+                if whole is None:
+                    break
+                raw, value = whole
             run.values.append(value)
             run.raws.append(raw)
             run.starts.append(passed + start)
@@ -71,20 +83,6 @@ class Complete:
                 break
             start = gap.end()
         return run
-
-    def _with_line(self, window: str, passed: int, start: int) -> Whole | None:
-        """The object that begins at `start`, if it ends with its line; no line is tried twice."""
-        if window.startswith("\n", start + 1) or passed + start < self._no_line_before:
-            return None
-        newline = window.find("\n", start)
-        if newline >= 0:
-            raw = window[start:newline].rstrip(" \t\r,")
-            if raw[-1] == "}" and not ("[" in raw and self.wraps_at(window, start)):
-                value = self._object(raw)
-                if value is not None:
-                    return raw, value
-        self._no_line_before = passed + (newline if newline >= 0 else len(window))
-        return None
 
     def _balanced(self, window: str, passed: int, start: int) -> Whole | None:
         """The object that begins at `start`, if it ends where braces balance; no text is tried twice.

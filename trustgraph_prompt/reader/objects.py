@@ -159,12 +159,12 @@ class Objects:
             self.accepted += taken
             return taken
         fresh: list[Any] = []
-        for value, raw, start in zip(run.values, run.raws, run.starts, strict=True):
+        for index, value in enumerate(run.values):
             taken, accepted = self._contract.take(value)
             if accepted:
                 self.accepted.append(taken)
                 fresh.append(taken)
-            elif not self._reject(raw, start, *self._contract.issues(value)):
+            elif not self._reject(run.raws[index], run.starts[index], *self._contract.issues(value)):
                 break
         return fresh
 

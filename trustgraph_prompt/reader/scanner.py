@@ -74,7 +74,8 @@ class Scanner:
         self._between: list[str] = []
         self._behind = 0  # how many parts of it stand before the last end of thinking
         self._in_aside = False
-        self._mode: Callable[[int], int | None] = self._search
+        self._searching: Callable[[int], int | None] = self._search
+        self._mode: Callable[[int], int | None] = self._searching
         self._value: OpenValue
         self._damage: Damage
         self._column = 0
@@ -107,7 +108,7 @@ class Scanner:
         """What `text` completes."""
         if self._finds.full:
             return []
-        if not self._window and self._mode == self._search and (whole := self._complete.alone(text)):
+        if not self._window and self._mode is self._searching and (whole := self._complete.alone(text)):
             self._pass_alone(text, whole)
             return self._finds.take()
         self._window += text
@@ -129,7 +130,7 @@ class Scanner:
         self._between += (text[:start], "{\n}" if "\n" in raw else "{}")
         self._finds.value(raw, self._passed + start, value, self.fenced)
         self._passed += len(text)
-        self._before = (self._before + text)[-_LOOK_BACK:]
+        self._before = text[-_LOOK_BACK:] if len(text) >= _LOOK_BACK else (self._before + text)[-_LOOK_BACK:]
 
     def _wait(self, position: int) -> None:
         """Keep the window from `position` on until more text comes."""
@@ -216,12 +217,13 @@ class Scanner:
         )
         if not run.values:
             return None
-        for at, raw in zip(run.starts, run.raws, strict=True):
-            start = at - self._passed
-            between += (window[passed:start], "{\n}" if "\n" in raw else "{}")
-            passed = start + len(raw)
+        starts = [at - self._passed for at in run.starts]
+        ends = [start + len(raw) for start, raw in zip(starts, run.raws, strict=True)]
+        mark = "{\n}" if any("\n" in raw for raw in run.raws) else "{}"
+        separators = map(window.__getitem__, map(slice, ends, starts[1:]))
+        between += (window[passed:start], mark, mark.join(separators), mark if len(ends) > 1 else "")
         self._finds.run(run)
-        return passed
+        return ends[-1]
 
     def _take_value(self, passed: int, start: int) -> int | None:
         """Take the value that begins at `start`, if all of it is there, and say where it ends."""
@@ -292,7 +294,7 @@ class Scanner:
     def _think(self, position: int) -> int | None:
         """In thinking: nothing counts until it ends."""
         if match := _END_OF_THINKING.search(self._window, position):
-            self._mode = self._search
+            self._mode = self._searching
             self.thought = self._passed + match.end()
             self._behind = len(self._between)
             return match.end()
@@ -315,15 +317,19 @@ class Scanner:
                 self._finds.mark(Kind.WRAPPER)
             case Progress.ELEMENTS:
                 value.is_empty = False
-                for raw, at, element in value.elements:
-                    self._finds.value(raw, at, element, self.fenced)
-                value.elements.clear()
+                self._take_elements(value)
             case Progress.ENDS:
-                self._mode = self._search
+                self._mode = self._searching
                 self._end(value, position)
             case Progress.BREAKS:
                 return self._break(value, position)
         return position
+
+    def _take_elements(self, wrapper: OpenValue) -> None:
+        if wrapper.element_run is not None:
+            self._finds.run(wrapper.element_run)
+        else:
+            self._finds.value(*wrapper.last_element, self.fenced)
 
     def _end(self, value: OpenValue, position: int) -> None:
         raw = value.raw.until(self._window, position)
@@ -342,12 +348,12 @@ class Scanner:
             self._between.append("[")
             self._finds.waste()
             self._no_array_before = self._passed + position
-            self._mode = self._search
+            self._mode = self._searching
             return self._go_back(text, 1, position)
         if value.in_wrapper:
             self._between.append("[{}")  # still open
         if value.is_wrapper and value.element is None:
-            self._mode = self._search
+            self._mode = self._searching
             return position
         stack, raw = (value.stack[2:], value.element) if value.element else (value.stack, value.raw)
         if value.is_wrapper:
@@ -390,7 +396,7 @@ class Scanner:
             length = 1  # a brace in prose
         else:
             self._finds.broken(raw, at)
-        self._mode = self._search
+        self._mode = self._searching
         return self._go_back(text, length, position)
 
     def _repaired(self, raw: str, *, ends_text: bool) -> Reading | None:

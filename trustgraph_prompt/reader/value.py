@@ -80,7 +80,8 @@ class OpenValue:
         self.stack = [bracket]
         self.raw = Raw(start, passed)
         self.element: Raw | None = None  # the one that has begun
-        self.elements: list[tuple[str, int, Any]] = []  # those that are complete: text, beginning, value
+        self.last_element: tuple[str, int, Any] = ("", 0, None)  # that is complete: text, beginning, value
+        self.element_run: Values | None = None  # several of them, instead
         self.is_wrapper = False
         self.is_empty = True  # as far as it is a wrapper
         self.members = 1
@@ -128,9 +129,12 @@ class OpenValue:
                     self._push("[")
                     return Progress.WRAPS, window.index("[", position) + 1
             elif self.is_wrapper and self.in_wrapper and self._expected in ("first element", "element"):
-                position = self._run_of_elements(window, position)
-                if self.elements:
-                    return Progress.ELEMENTS, position
+                self.element_run = self._elements_at(grammar.skip_space(window, position), _MOST_AT_ONCE)
+                if self.element_run.values:
+                    self._expected = "next element"
+                    last = len(self.element_run.values) - 1
+                    start = self.element_run.starts[last] - self._passed
+                    return Progress.ELEMENTS, start + len(self.element_run.raws[last])
             if self._expected in _RUNS:
                 position = self._run(window, position)
             token = (grammar.FLAT_TOKEN if self._near_limit else grammar.TOKEN).match(window, position)
@@ -179,18 +183,9 @@ class OpenValue:
     def _end_element(self, window: str, end: int) -> Progress:
         assert self.element is not None
         raw = self.element.until(window, end)
-        self.elements.append((raw, self.element.at, value_of(raw)))
-        self.element = None
+        self.last_element = raw, self.element.at, value_of(raw)
+        self.element = self.element_run = None
         return Progress.ELEMENTS
-
-    def _run_of_elements(self, window: str, position: int) -> int:
-        """Take the objects that come next, as many as are whole, and say where they end."""
-        run = self._elements_at(grammar.skip_space(window, position), _MOST_AT_ONCE)
-        if not run.values:
-            return position
-        self.elements += zip(run.raws, run.starts, run.values, strict=True)
-        self._expected = "next element"
-        return run.starts[-1] + len(run.raws[-1]) - self._passed
 
     def _may_wrap(self) -> bool:
         return self._first_key is not None and self._expected == "member" and len(self.stack) == 1
