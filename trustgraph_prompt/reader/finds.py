@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from trustgraph_prompt.reader.decode import NotJson
 from trustgraph_prompt.reader.repair import Reading
 
+_MOST_BRACKETS = 20_000  # in prose
 MAX_REFUSED = 1_000  # values: what is broken or refused takes longest
 
 
@@ -56,7 +57,7 @@ Find = Values | Mark
 class Finds:
     """Collects what is found.
 
-    `full` is whether there was more than `most` values, or more than `MAX_REFUSED` that are broken.
+    `full` is whether there was more than `most` values, `MAX_REFUSED` broken ones, or brackets of prose.
     `ends_draft` is whether thinking without a beginning has ended and no value followed yet.
     """
 
@@ -66,6 +67,7 @@ class Finds:
         self._most = most
         self._values = 0
         self._refused = 0
+        self._brackets = 0
         self._found: list[Find] = []
         self._run: Values | None = None
 
@@ -145,6 +147,11 @@ class Finds:
         """Something that was worth nothing took long to read."""
         self._refused += 1
         self.full = self.full or self._refused > MAX_REFUSED
+
+    def pass_bracket(self) -> None:
+        """A bracket was a part of the prose."""
+        self._brackets += 1
+        self.full = self.full or self._brackets > _MOST_BRACKETS
 
     def leave_draft(self) -> None:
         """A value begins: what stood before an end of thinking was a draft."""

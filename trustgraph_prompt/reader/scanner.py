@@ -175,6 +175,10 @@ class Scanner:
                     between.append(window[passed:start])
                     self._finds.leave_draft()
                     return position
+                else:
+                    self._finds.pass_bracket()
+                    if self._finds.full:
+                        return None
             elif mark == "<":
                 between.append(window[passed:position])
                 passed = position
