@@ -169,6 +169,11 @@ class TestRepair:
             "<stdin>:4:19: repaired object 3: a missing comma",
         ]
 
+    def test_does_not_count_where_all_were_mended(self, folder: Path) -> None:
+        answer = "{'entity': 'DNA', 'definition': 'x'}"
+        result = run("read", "-", *DEFINITIONS, "--repair", folder=folder, input=answer)
+        assert result.stderr.startswith("<stdin>: 1 object, repaired\n")
+
     def test_shows_each_place_that_was_mended(self, folder: Path) -> None:
         result = run("read", "-", *DEFINITIONS, "--repair", "--explain", folder=folder, input=self.ANSWER)
         for column in (2, 12, 33):
@@ -239,6 +244,16 @@ def test_a_text_is_printed_as_it_is() -> None:
     result = run("read", "-", "--format", "text", input='{"a": 1, "a": 2')
     assert (result.returncode, result.stdout) == (0, '{"a": 1, "a": 2\n')
     assert result.stderr == "<stdin>: 15 characters\n"
+
+
+def test_a_text_that_ends_its_line_gets_no_other() -> None:
+    assert run("read", "-", "--format", "text", input="one\ntwo\n").stdout == "one\ntwo\n"
+
+
+@pytest.mark.parametrize("form", ["json", "jsonl"])
+def test_an_empty_list_is_called_one(form: str) -> None:
+    result = run("read", "-", "--format", form, input="[]")
+    assert (result.returncode, result.stderr) == (0, "<stdin>: an empty list\n")
 
 
 def test_big_integers_come_out_as_they_went_in() -> None:

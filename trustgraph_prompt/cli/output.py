@@ -126,8 +126,8 @@ def print_value(outcome: Outcome) -> None:
                 print_object(value)
         case _ if not outcome.ok:
             pass
-        case "text", text:
-            typer.echo(text)
+        case "text", str() as text:
+            typer.echo(text, nl=not text.endswith("\n"))
         case _, value:
             print_json(value)
 

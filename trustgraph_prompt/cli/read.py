@@ -40,7 +40,7 @@ def command(
     file: Annotated[
         Path, typer.Argument(metavar="FILE|-", help="The answer; - for standard input.", show_default=False)
     ],
-    format: Annotated[Format, typer.Option(help="What was asked for: one JSON value, or one object a line.")],
+    format: Annotated[Format, typer.Option(help="What was asked for: one JSON value, objects, or any text.")],
     schema: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="A JSON Schema for the value; with jsonl, for each object."),
@@ -56,8 +56,9 @@ def command(
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Read a model's answer, fenced, chatty, broken or cut as it may be, and print what in it is valid.
+    """Read a model's answer, fenced, chatty, partly broken or cut, and print what in it is valid.
 
+    Broken JSON is refused; with --repair it is mended where that can be done.
     What was refused, why and where goes to standard error, and so does where the answer was cut; with
     --explain, the lines too. With --json all of it is printed, as one value. Exits with 1 where there is
     nothing to use.

@@ -123,6 +123,8 @@ class Report:
             said = [f"nothing to use: {outcome.reason.value}"]
         elif self._is_text:
             said = [output.counted(len(outcome.value), "character")]
+        elif outcome.value == [] and not outcome.rejected and outcome.truncated is not True:
+            said = ["an empty list"]
         else:
             noun = "object" if self._has_objects else "value"
             said = [f"{output.counted(len(outcome.objects), noun)}, {self._stage()}"]
@@ -133,7 +135,8 @@ class Report:
 
     def _stage(self) -> str:
         if self._has_objects and self._outcome.repaired:
-            return f"{len(self._outcome.repaired):,} of them repaired"
+            count = len(self._outcome.repaired)
+            return "repaired" if count == len(self._outcome.objects) else f"{count:,} of them repaired"
         return _STAGES[self._outcome.stage]
 
     def _remarks(self, at_length: bool) -> Iterator[Remark]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Mapping
 from functools import lru_cache
@@ -23,6 +24,12 @@ MAX_MESSAGE = 200
 
 _KEPT = 256  # compiled schemas: prompts are loaded again and again, and most of them have not changed
 _KEPT_SIZE = 16_384  # bytes; large ones take megabytes once they are compiled
+
+_UNAVAILABLE = {
+    "look-around": re.compile(r"(?<!\\)\(\?<?[=!]"),
+    "a back-reference": re.compile(r"(?<!\\)\\(?:[1-9]|k<)"),
+}
+"""What a pattern that takes linear time cannot have."""
 
 _SCALARS = frozenset((str, bool, int, type(None)))
 
@@ -75,6 +82,7 @@ def _compile(schema: Schema, depth: int) -> Validator:
         validator = Validator(schema, depth)
     except jsonschema_rs.ValidationError as error:
         if error.kind.name == "$ref" and isinstance(schema, dict):
+            _check_draft(error, schema)
             deque(References(schema).subschemas(), maxlen=0)  # finds the place
         raise _not_usable(error) from None
     except ValueError as error:
@@ -83,16 +91,29 @@ def _compile(schema: Schema, depth: int) -> Validator:
     return validator
 
 
+def _check_draft(error: jsonschema_rs.ValidationError, schema: dict[str, Any]) -> None:
+    if error.message.startswith("Unknown meta-schema"):
+        raise ContractError(
+            "unknown draft",
+            path="/$schema",
+            found=schema.get("$schema"),
+            expected="draft 4, 6, 7, 2019-09 or 2020-12",
+        ) from None
+
+
 def _not_usable(error: jsonschema_rs.ValidationError) -> ContractError:
     """A schema is a value of its metaschema; that leaves its patterns."""
     path = pointer(error.instance_path)
-    if error.kind.name in ("$ref", "format"):
+    if error.kind.name == "$ref":
         return ContractError(
-            cut(error.message, MAX_MESSAGE),
-            path=path,
-            found=error.instance,
-            expected="no other document, and patterns that run in linear time",
+            cut(error.message, MAX_MESSAGE), path=path, found=error.instance, expected="no other document"
         )
+    if error.kind.name == "format":
+        pattern = str(error.instance)
+        unavailable = next((name for name, form in _UNAVAILABLE.items() if form.search(pattern)), None)
+        message = f"{unavailable} is not available" if unavailable else cut(error.message, MAX_MESSAGE)
+        expected = "a pattern that runs in linear time"
+        return ContractError(message, path=path, found=error.instance, expected=expected)
     if error.instance_path[-1:] == ["type"] and error.kind.name in ("anyOf", "enum"):
         check_types(error.instance, path)
     return ContractError(why(error).message, path=path)
