@@ -102,14 +102,13 @@ def test_gives_all_of_it_as_one_json_value(folder: Path) -> None:
     assert [(twice["key"], twice["line"]) for twice in outcome["duplicates"]] == [("definition", 6)]
 
 
-def test_the_guide_shows_what_is_printed(folder: Path) -> None:
+def test_the_guide_shows_what_is_printed() -> None:
     guide = (ROOT / "docs" / "looking-at-answers.md").read_text("utf-8")
-    answer, session = re.findall(r"^```(?:text|console)\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
-    (folder / "answer.txt").write_text(answer.rstrip("\n"))
-    (folder / "definition.schema.json").write_text(json.dumps(DEFINITION))
+    answer, session = re.findall(r"^`{3,4}(?:text|console)\n(.*?)^`{3,4}$", guide, re.MULTILINE | re.DOTALL)
+    assert answer == (ROOT / "demo" / "answer.txt").read_text("utf-8")
     command, _, printed = session.partition("\n")
     assert command.startswith("$ trustgraph-prompt read ")
-    result = run(*command.split()[2:], folder=folder)
+    result = run(*command.split()[2:], folder=ROOT)
     assert result.stdout + result.stderr == printed
 
 

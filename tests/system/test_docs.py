@@ -55,6 +55,13 @@ def test_the_readme_reads_a_cut_answer(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == "[{'entity': 'chalk', 'definition': 'a soft rock'}] True\n"
 
 
+def test_the_readme_looks_at_an_answer_that_is_there() -> None:
+    [line] = [line for line in commands(README) if line[0] == "read"]
+    result = run(*line, folder=ROOT)
+    assert (result.returncode, result.stdout.count("\n")) == (0, 2)
+    assert "2 refused; cut off" in result.stderr
+
+
 def test_every_link_between_the_pages_leads_somewhere() -> None:
     pages = [*PAGES, *ROOT.glob("*.md"), *(ROOT / "docs" / "decisions").glob("*.md")]
     for page in pages:
