@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 
@@ -127,3 +127,27 @@ class TestOneValue:
 
     def test_of_the_sound_and_the_repaired_the_sound_one_wins(self) -> None:
         assert both_ways(f"{BROKEN} or rather {SOUND}", ONE).value == {"entity": "DNA"}
+
+
+@pytest.mark.parametrize("format", ["json", "jsonl"])
+@pytest.mark.parametrize(
+    "thought", ['<think>so maybe {"answer": 41} or', '<think>\n{"answer": 41', "<think>{'a': 1}"]
+)
+def test_what_is_thought_when_the_text_ends_is_no_answer(format: Format, thought: str) -> None:
+    contract = Contract.from_schema(None, format=format, repair=True)
+    outcome = read(thought, contract)
+    assert (len(outcome.objects), outcome.reason, outcome.truncated) == (0, Reason.TRUNCATED, True)
+    assert "within thinking" in outcome.explain()
+
+
+def test_of_two_values_the_cut_one_was_meant_if_there_is_something_of_it() -> None:
+    contract = Contract.from_schema(None, format="json", repair=True)
+    assert read('{"answer": "A"}\n{"answer": "B', contract).value == {"answer": "B"}
+    nothing_yet = read('{"answer": "A"}\n{"answ', contract)
+    assert (nothing_yet.value, nothing_yet.truncated) == ({"answer": "A"}, True)
+
+
+def test_a_broken_object_that_the_text_ends_in_is_refused_and_the_answer_is_cut() -> None:
+    for text in ("{'a': 'b'}\n{'a': 'c", '{"a": "b"}\n{"a": "c" "d'):
+        outcome = read(text, Contract.from_schema(None, format="jsonl", repair=True))
+        assert (outcome.value, len(outcome.rejected), outcome.truncated) == ([{"a": "b"}], 1, True)

@@ -64,6 +64,7 @@ class Damage:
         self, stack: list[str], raw: Raw, column: int, *, awaits_value: bool, in_string: bool = False
     ) -> None:
         self.raw = raw
+        self.is_closed = False
         self._stack = stack
         self._column = column
         self._in_string = in_string
@@ -87,7 +88,8 @@ class Damage:
                 self._stack.extend(_ALL_ELSE.sub("", _PAIRS.sub("", _STRINGS.sub("", token[kind]))))
                 self._last = token[kind].rstrip()[-1]
             elif kind == "closes":
-                if end - start >= len(self._stack):
+                self.is_closed = end - start >= len(self._stack)
+                if self.is_closed:
                     return True, start + len(self._stack)
                 del self._stack[start - end :]
                 self._last = "]"

@@ -115,7 +115,8 @@ class Objects:
             most = f"{self._limits.objects:,} objects, or {MAX_REFUSED:,} of them refused"
             return (Issue(Reason.TRUNCATED, f"more than {most}: the rest was not read"),)
         if reason is Reason.TRUNCATED:
-            return (Issue(reason, "the answer ends before an object is complete"),)
+            where = "within thinking" if self._scanner.thinks else "before an object is complete"
+            return (Issue(reason, f"the answer ends {where}"),)
         if reason is Reason.EXTRACTION_FAILED:
             return (Issue(reason, "no object in the answer"),)
         return ()

@@ -47,9 +47,9 @@ class Scanner:
     `names_wrapper(key)` says whether an object whose first member is `key` with an array of objects merely
     wraps them; `key` is a JSON string. `repair(text, ends_text)` says what a broken value was meant to be.
 
-    After `close`: `cut` is whether the text ends within a value or in thinking, `fenced` whether in a code
-    fence, `between` what stood around the values (each is `{}` there, or `{\\n}` if it took several lines),
-    `full` whether there was more than the limits allow, and the rest was left unread.
+    After `close`: `cut` is whether the text ends within a value or in thinking (`thinks`), `fenced` whether
+    in a code fence, `between` what stood around the values (each is `{}` there, or `{\\n}` if it took several
+    lines), `full` whether there was more than the limits allow, and the rest was left unread.
     `thought` is where in the text the last thinking ended, `behind` the part of `between` that follows,
     `ends_draft` whether that thinking had no beginning and no value follows.
     """
@@ -65,6 +65,7 @@ class Scanner:
         self.cut = False
         self.fenced = False
         self.thought = 0
+        self.thinks = False
         self._limits = limits
         self._finds = Finds(_MOST_CANDIDATES if arrays else limits.objects)
         self._complete = Complete(limits.depth, names_wrapper)
@@ -302,7 +303,7 @@ class Scanner:
             self.thought = self._passed + match.end()
             self._behind = len(self._between)
             return match.end()
-        self.cut = self._final
+        self.cut = self.thinks = self._final
         self._wait(max(position, len(self._window) - grammar.LONGEST_TAG))
         return None
 
@@ -379,7 +380,9 @@ class Scanner:
         over, position = self._damage.advance(self._window, position, self._final)
         if over:
             text = raw.until(self._window, position)
-            return self._end_broken(text, raw.at, next_value(text, self._column) or len(text), position)
+            following = next_value(text, self._column)
+            self.cut = self._final and following is None and not self._damage.is_closed
+            return self._end_broken(text, raw.at, following or len(text), position)
         raw.keep(self._window, position)
         self._wait(position)
         return None

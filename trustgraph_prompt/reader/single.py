@@ -47,10 +47,10 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
         any(isinstance(candidate.value, NotJson) for candidate in candidates)
         or _OF_A_VALUE.search(scanner.between)
     )
-    if not contract.repair or sound or scanner.full:
+    if not contract.repair or sound or scanner.full or scanner.thinks:
         return outcome
     start = candidates[0].start if scanner.ends_draft and candidates else scanner.thought
-    return _repaired(text, contract, finish_reason, start, outcome)
+    return _repaired(text, contract, finish_reason, start, outcome, ends_within_value=scanner.cut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,8 @@ def _strictly(
     if scalar := _scalar(text, scanner.thought):
         return _judged([scalar], contract, Stage.EXTRACTED, truncated)
     if cut or scanner.full:
-        what = "too many values to choose from" if scanner.full else "the answer ends within a value"
+        what = "the answer ends within " + ("thinking" if scanner.thinks else "a value")
+        what = "too many values to choose from" if scanner.full else what
         return _failure(contract, Reason.TRUNCATED, what, truncated)
     values = [candidate for candidate in candidates if not isinstance(candidate.value, NotJson)]
     if values:
@@ -86,13 +87,24 @@ def _strictly(
 
 
 def _repaired(
-    text: str, contract: Contract, finish_reason: str | None, start: int, strict: Outcome
+    text: str,
+    contract: Contract,
+    finish_reason: str | None,
+    start: int,
+    strict: Outcome,
+    *,
+    ends_within_value: bool,
 ) -> Outcome:
-    """What is said once what is broken is mended; `strict` where that says nothing, or is what it says."""
+    """What is said once what is broken is mended; `strict` where that says nothing, or is what it says.
+
+    Of the values in a text that ends within one, the last was meant, if there is something of it.
+    """
     by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}
     refused: tuple[_Candidate, bool] | None = None
     for meant in Repair(contract).values(text, start, lambda value: _fit(value, contract)):
         reading = meant.reading
+        if ends_within_value and reading.value:
+            by_rank.clear()
         raw = text[meant.start : reading.end]
         if meant.fit is None:
             if reading.edits or reading.cut:
