@@ -84,6 +84,7 @@ class _Walk:
         made = {}
         for name, item in value.items():
             member = place.member(name)
+            self._spend(0)  # but for what the layout took, as by patterns
             if member is not None:
                 made[name] = new = self.of(item, member)
                 changed |= new is not item

@@ -12,6 +12,7 @@ import jsonschema_rs
 from trustgraph_prompt.contract.branches import chosen_by, discriminator_of
 from trustgraph_prompt.contract.coerce import Target, alternative_types
 from trustgraph_prompt.contract.references import Path
+from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.validator import Validator
 
 Schema = Mapping[str, Any]
@@ -77,14 +78,15 @@ class Layout:
     def accepts(self, schema: Schema, value: Any) -> bool:
         """The verdict of one subschema alone."""
         try:
-            return self._test(schema).is_valid(value)
+            return judged(self._test(schema).is_valid, value)
         except ValueError:
             return False
 
     def distance(self, schema: Schema, value: Any) -> int:
         """How many errors one subschema finds."""
+        test = self._test(schema)
         try:
-            return sum(1 for _ in islice(self._test(schema).iter_errors(value), _COUNTED))
+            return judged(lambda one: sum(1 for _ in islice(test.iter_errors(one), _COUNTED)), value)
         except ValueError:
             return _COUNTED
 
@@ -93,7 +95,7 @@ class Layout:
         self.work += 1
         if pattern not in self._patterns:
             self._patterns[pattern] = self._validator.pattern(pattern)
-        return self._patterns[pattern].is_valid(name)
+        return judged(self._patterns[pattern].is_valid, name)
 
     def _test(self, schema: Schema) -> jsonschema_rs.Validator:
         if id(schema) not in self._tests:
