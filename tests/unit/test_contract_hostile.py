@@ -258,3 +258,13 @@ def test_many_members_times_many_patterns_are_too_much(settings: Any) -> None:
     value = dict.fromkeys((f"y{i}" for i in range(20_000)), 1)
     (issue,) = Contract.from_schema({"patternProperties": patterns}, **settings).issues(value)
     assert "too large" in issue.message
+
+
+@pytest.mark.parametrize(
+    "held", [{"enum": [[i] * 3 for i in range(2_000)]}, {"const": [[i] for i in range(4_000)]}]
+)
+def test_containers_that_a_value_is_compared_with_are_work(held: Any) -> None:
+    contract = Contract.from_schema({"items": held})
+    assert contract.accepts([held["enum"][0] if "enum" in held else held["const"]])
+    (issue,) = contract.issues([[-1, -1, -1]] * 20_000)
+    assert "too large" in issue.message
