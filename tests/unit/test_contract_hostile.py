@@ -268,3 +268,9 @@ def test_containers_that_a_value_is_compared_with_are_work(held: Any) -> None:
     assert contract.accepts([held["enum"][0] if "enum" in held else held["const"]])
     (issue,) = contract.issues([[-1, -1, -1]] * 20_000)
     assert "too large" in issue.message
+
+
+def test_an_unexpected_key_with_half_a_surrogate_pair_is_shown_readably() -> None:
+    contract = Contract.from_schema({"patternProperties": {"^x-": {"properties": {}}}}, extra="forbid")
+    (issue,) = contract.issues({"x-" + HALF: {HALF: 1}})
+    assert (issue.path, issue.message) == ("/x-\ufffd", 'unexpected "\ufffd"')

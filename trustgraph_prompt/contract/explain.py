@@ -11,7 +11,7 @@ import jsonschema_rs
 from trustgraph_prompt.contract.branches import branches_of, chosen_by, discriminator_of
 from trustgraph_prompt.contract.pointer import follow, pointer
 from trustgraph_prompt.contract.references import References
-from trustgraph_prompt.contract.surrogates import judged
+from trustgraph_prompt.contract.surrogates import judged, readable
 from trustgraph_prompt.contract.validator import TooMuchError, Validator
 from trustgraph_prompt.errors import Issue, Reason
 
@@ -62,7 +62,7 @@ def unexpected(value: object, stripped: object) -> Iterator[Issue]:
             continue
         if isinstance(one, dict):
             if extra := [name for name in one if name not in other]:
-                yield Issue(Reason.SCHEMA_EXTRA_FIELD, _unexpected(extra), pointer(path))
+                yield Issue(Reason.SCHEMA_EXTRA_FIELD, readable(_unexpected(extra)), readable(pointer(path)))
             pairs = [((*path, name), one[name], other[name]) for name in other]
         else:
             pairs = [((*path, i), *pair) for i, pair in enumerate(zip(one, other, strict=True))]

@@ -24,6 +24,11 @@ def judged(judge: Callable[[Any], T], value: Any) -> T:
         return judge(_whole(value))
 
 
+def readable(text: str) -> str:
+    """The text with U+FFFD for each half of a pair."""
+    return _HALF.sub("\ufffd", text)
+
+
 def _whole(value: Any) -> Any:
     try:
         return _replaced(value)
@@ -33,12 +38,12 @@ def _whole(value: Any) -> Any:
 
 def _replaced(value: Any) -> Any:
     if isinstance(value, str):
-        return _HALF.sub("\ufffd", value)
+        return readable(value)
     if isinstance(value, list):
         return [_replaced(item) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {_HALF.sub("\ufffd", name): _replaced(item) for name, item in value.items()}
+    made = {readable(name): _replaced(item) for name, item in value.items()}
     if len(made) < len(value):
         raise TooMuchError("two keys differ in nothing but halves of surrogate pairs")
     return made
