@@ -280,3 +280,27 @@ def test_an_unknown_format_is_refused() -> None:
 def test_a_text_has_no_schema(schema: Any) -> None:
     with pytest.raises(ContractError, match="no schema"):
         Contract.from_schema(schema, format="text")
+
+
+@pytest.mark.parametrize("wrap", [lambda branch: branch, lambda branch: {"allOf": [branch]}])
+def test_a_branch_for_null_does_not_hide_which_other_one_is_meant(wrap: Any) -> None:
+    branches = [
+        {"type": "object", "properties": {"type": {"const": "a"}, "n": {"type": "integer"}}},
+        {
+            "type": "object",
+            "properties": {"type": {"const": "b"}, "m": {"type": "integer"}},
+            "required": ["k"],
+        },
+    ]
+    contract = Contract.from_schema({"anyOf": [*map(wrap, branches), {"type": "null"}]})
+    assert contract.discriminator == "type"
+    assert {(i.path, i.reason) for i in contract.issues({"type": "b", "m": "x"})} == {
+        ("/m", Reason.SCHEMA_TYPE_ERROR),
+        ("", Reason.SCHEMA_MISSING_FIELD),
+    }
+
+
+def test_null_is_no_version() -> None:
+    contract = Contract.from_schema(None, versions={"1.0": {"type": "object"}})
+    (issue,) = contract.issues({"schema_version": None})
+    assert (issue.path, issue.reason) == ("/schema_version", Reason.UNSUPPORTED_VERSION)

@@ -398,3 +398,36 @@ def test_a_recursive_value_of_any_depth_is_no_crash() -> None:
 def test_a_hostile_pattern_is_held_against_names_in_linear_time() -> None:
     contract = Contract.from_schema({"patternProperties": {"^(a+)+$": {}}}, extra="ignore")
     assert is_linear(lambda size: contract.conform({"a" * size + "!": 1}), 50_000)
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+@pytest.mark.parametrize("turn", [1, -1])
+def test_of_branches_that_fit_the_one_that_keeps_most_is_meant(keyword: str, turn: int) -> None:
+    a = {"properties": {"a": {}}, "required": ["a"], "additionalProperties": False}
+    both = {"properties": {"a": {}, "b": {}}, "required": ["a", "b"], "additionalProperties": False}
+    assert stripped({keyword: [a, both][::turn]}, {"a": 1, "b": 2, "c": 3}) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "oneOf"])
+def test_no_declared_member_is_lost_to_an_open_branch(keyword: str) -> None:
+    a = {"properties": {"a": {}}, "required": ["a"]}
+    both = {"properties": {"a": {}, "b": {}}, "required": ["a", "b"]}
+    assert stripped({keyword: [a, both]}, {"a": 1, "b": 2, "c": 3}) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a": {}}, "dependentRequired": {"a": ["b"]}},
+        {"$schema": DRAFT_7, "properties": {"a": {}}, "dependencies": {"a": ["b"]}},
+    ],
+)
+def test_a_member_that_another_one_asks_for_is_kept(schema: Any) -> None:
+    assert stripped(schema, {"a": 1, "b": 2, "c": 3}) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "made"), [("1", 1), ("auto", "auto"), ("3", "3"), ("null", None), ("true", "true"), ("01", "01")]
+)
+def test_a_text_becomes_the_literal_that_it_spells(text: str, made: Any) -> None:
+    assert same(coerced({"enum": ["auto", 1, 2, None]}, text), made)

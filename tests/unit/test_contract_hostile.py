@@ -220,3 +220,51 @@ def test_an_explanation_takes_no_more_memory_than_the_value(schema: Any) -> None
     [issue] = contract.issues({"a": [1] * 300_000})
     assert issue.message
     assert _resident_peak() - before < 100
+
+
+HALF = "\ud83e"
+
+
+@pytest.mark.parametrize("settings", [{}, {"extra": "ignore"}, {"extra": "forbid"}, {"coerce": True}])
+def test_half_a_surrogate_pair_is_judged_as_the_replacement_character(settings: Any) -> None:
+    schema = {"properties": {"a": {"pattern": "^\ufffd$"}}, "patternProperties": {"^x-": {"type": "string"}}}
+    contract = Contract.from_schema(schema, **settings)
+    assert contract.accepts({"a": HALF})
+    assert contract.accepts_all([{"a": HALF}, {"x-" + HALF: "b"}])
+    assert not contract.accepts({"x-" + HALF: []})
+    (issue,) = contract.issues({"x-" + HALF: []})
+    assert (issue.path, issue.reason) == ("/x-\ufffd", Reason.SCHEMA_TYPE_ERROR)
+    assert contract.accepts({"a": HALF, HALF: 1}) == (settings.get("extra") != "forbid")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "says"),
+    [
+        ({"items": {"pattern": "^a"}}, [HALF], "pattern"),
+        ({"items": {"format": "date"}}, [HALF], "format date"),
+        ({"propertyNames": {"maxLength": 0}}, {HALF: 1}, "propertyNames"),
+        ({"properties": {"a": {}}, "additionalProperties": False}, {HALF: 1}, 'unexpected "\ufffd"'),
+        ({"additionalProperties": {"type": "integer"}}, {HALF: 1, "\ud800": 2}, "two keys"),
+    ],
+)
+def test_the_issue_about_half_a_surrogate_pair_says_what_is_wrong(schema: Any, value: Any, says: str) -> None:
+    (issue,) = Contract.from_schema(schema).issues(value)
+    assert says in issue.message
+
+
+@pytest.mark.parametrize("settings", [{"extra": "ignore"}, {"extra": "forbid"}, {"coerce": True}])
+def test_many_members_times_many_patterns_are_too_much(settings: Any) -> None:
+    patterns = {f"^x{i}-": {"type": "integer"} for i in range(1_500)}
+    value = dict.fromkeys((f"y{i}" for i in range(20_000)), 1)
+    (issue,) = Contract.from_schema({"patternProperties": patterns}, **settings).issues(value)
+    assert "too large" in issue.message
+
+
+@pytest.mark.parametrize(
+    "held", [{"enum": [[i] * 3 for i in range(2_000)]}, {"const": [[i] for i in range(4_000)]}]
+)
+def test_containers_that_a_value_is_compared_with_are_work(held: Any) -> None:
+    contract = Contract.from_schema({"items": held})
+    assert contract.accepts([held["enum"][0] if "enum" in held else held["const"]])
+    (issue,) = contract.issues([[-1, -1, -1]] * 20_000)
+    assert "too large" in issue.message

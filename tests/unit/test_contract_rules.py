@@ -216,7 +216,7 @@ ONE = {"answer": "a", "items_shown": 1}
         ("1.1", {"answer": "a"}, False),
         ("2.0", {"response": "a"}, True),
         ("2.3", ONE, False),
-        (None, ONE, True),
+        (None, ONE, False),
         (None, {"response": "a"}, False),
     ],
 )

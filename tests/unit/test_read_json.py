@@ -344,3 +344,11 @@ def test_of_several_values_the_one_that_the_contract_accepts_is_meant(text: str,
         assert (outcome.value, outcome.reason) == (None, Reason.AMBIGUOUS)
     else:
         assert outcome.unwrap() == {"answer": value, "shown": 1}
+
+
+def test_what_is_wrong_with_an_element_of_a_wrapped_list_is_said_of_the_element() -> None:
+    contract = Contract.from_schema({"required": ["a"]}, many=True)
+    outcome = read('{"items": [{"a": 1}, {"b": 1}]}', contract)
+    assert [(issue.path, issue.reason) for issue in outcome.issues] == [
+        ("/items/1", Reason.SCHEMA_MISSING_FIELD)
+    ]

@@ -11,13 +11,25 @@ from trustgraph_prompt.contract.references import References
 def branches_of(schema: Mapping[str, Any], references: References) -> list[dict[str, Any]]:
     """The branches of a `oneOf` or `anyOf`, references followed; none where one is not an object."""
     top = references.followed(schema) or {}
-    branches = [references.followed(branch) for branch in top.get("oneOf") or top.get("anyOf") or []]
+    branches = [seen_through(branch, references) for branch in top.get("oneOf") or top.get("anyOf") or []]
     found = [branch for branch in branches if branch is not None]
     return found if len(found) == len(branches) else []
 
 
+def seen_through(branch: Any, references: References) -> dict[str, Any] | None:
+    """What a branch says by its reference, or by an `allOf` of one; None for true and false."""
+    found = references.followed(branch)
+    while found is not None and "properties" not in found and len(found.get("allOf", ())) == 1:
+        found = references.followed(found["allOf"][0])
+    return found
+
+
 def discriminator_of(branches: Sequence[Mapping[str, Any]]) -> str | None:
-    """The property that picks the branch: each branch names its own values by `const` or `enum`."""
+    """The property that picks the branch: each branch names its own values by `const` or `enum`.
+
+    Branches that take no object have no part in it.
+    """
+    branches = [branch for branch in branches if _takes_objects(branch)]
     if len(branches) < 2:
         return None
     for name in branches[0].get("properties", {}):
@@ -26,6 +38,11 @@ def discriminator_of(branches: Sequence[Mapping[str, Any]]) -> str | None:
         if all(values) and len(flat) == len(set(flat)):
             return str(name)
     return None
+
+
+def _takes_objects(branch: Mapping[str, Any]) -> bool:
+    types = branch.get("type", "object")
+    return types == "object" or (isinstance(types, list) and "object" in types)
 
 
 def chosen_by(branch: Mapping[str, Any], name: str) -> list[Any]:

@@ -59,7 +59,10 @@ class Target(NamedTuple):
         if self.types is None:
             return value
         if isinstance(value, str):
-            return value if value in self.literals else _from_text(value, self.types)
+            if value in self.literals:
+                return value
+            literal = _from_text(value, self.types - {"string"})
+            return literal if literal in self.literals else _from_text(value, self.types)
         if isinstance(value, float) and "integer" in self.types and "number" not in self.types:
             return int(value) if value.is_integer() and abs(value) <= _EXACT else value
         return value

@@ -84,6 +84,7 @@ class _Walk:
         made = {}
         for name, item in value.items():
             member = place.member(name)
+            self._spend(0)  # but for what the layout took, as by patterns
             if member is not None:
                 made[name] = new = self.of(item, member)
                 changed |= new is not item
@@ -122,11 +123,11 @@ class _Walk:
         tried = [self._try(branch, value, base) for branch in possible]
         fitting = [(branch, made) for branch, made in tried if self._layout.accepts(branch, made)]
         if not fitting:
-            return [min(tried, key=lambda one: self._layout.distance(*one))[0]]
+            return [min(tried, key=lambda one: (self._layout.distance(*one), -_size(one[1])))[0]]
         together = [branch for branch, _ in fitting]
         if choice.keyword == "anyOf" and len(together) > 1 and self._fit_together(together, value, base):
             return together
-        return [min(fitting, key=lambda one: self._rank(value, *one))[0]]
+        return [min(fitting, key=lambda one: (self._rank(value, *one), -_size(one[1])))[0]]
 
     def _possible(self, choice: Choice, value: Any) -> list[Schema]:
         name = choice.discriminator
@@ -173,3 +174,12 @@ class _Walk:
         self._steps -= steps
         if self._steps < self._layout.work:
             raise TooMuchError("too large to be held against this schema")
+
+
+def _size(value: Any) -> int:
+    """How many values there are: the value, and what is within it."""
+    size, level = 0, [value]
+    while level:
+        size += len(level)
+        level = list(chain.from_iterable(map(within, level)))
+    return size

@@ -76,8 +76,12 @@ class Effort:
 
 @dataclass
 class _Node:
-    """The numbers of what a subschema applies: to the value itself, to its members, to its elements."""
+    """The numbers of what a subschema applies: to the value itself, to its members, to its elements.
 
+    `own` is what it takes without them.
+    """
+
+    own: int = 1
     in_place: list[int] = field(default_factory=list)
     members_apart: list[int] = field(default_factory=list)
     members_together: list[int] = field(default_factory=list)
@@ -94,12 +98,23 @@ def _levels(nodes: list[_Node], depth: int) -> list[int]:
         above, level = level, [0] * len(nodes)
         for index in order:
             node = nodes[index]
-            met = 1 if above is None else _within_reach(node, above)
+            met = node.own if above is None else _within_reach(node, above)
             level[index] = min(met + sum(level[other] for other in node.in_place), MAX_EFFORT + 1)
         if level == above:
             break
         levels.append(level[0])
     return levels
+
+
+def _own(schema: Mapping[str, Any]) -> int:
+    """The subschema itself, and the containers that a value is compared with, part by part."""
+    level = [one for one in schema.get("enum", ()) if isinstance(one, dict | list)]
+    level += within(schema.get("const"))
+    count = 1
+    while level:
+        count += len(level)
+        level = list(chain.from_iterable(map(within, level)))
+    return count
 
 
 def _within_reach(node: _Node, counts: list[int]) -> int:
@@ -135,7 +150,7 @@ class _Graph:
         """The number of a subschema; none for true and false, which cost nothing."""
         if not isinstance(schema, dict):
             return []
-        key = _LEAF if _COUNTS.isdisjoint(schema) else id(schema)
+        key = _LEAF if _COUNTS.isdisjoint(schema) and _own(schema) == 1 else id(schema)
         if key == _LEAF:
             self._check_base(schema)
         if key not in self._numbers:
@@ -148,7 +163,7 @@ class _Graph:
 
     def _node(self, schema: Mapping[str, Any]) -> _Node:
         self._check_base(schema)
-        node = _Node()
+        node = _Node(own=_own(schema))
         for keyword in _APPLIES.keys() & schema.keys():
             target = getattr(node, _APPLIES[keyword])
             held = schema[keyword]

@@ -11,6 +11,7 @@ import jsonschema_rs
 from trustgraph_prompt.contract.branches import branches_of, chosen_by, discriminator_of
 from trustgraph_prompt.contract.pointer import follow, pointer
 from trustgraph_prompt.contract.references import References
+from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.validator import TooMuchError, Validator
 from trustgraph_prompt.errors import Issue, Reason
 
@@ -32,8 +33,7 @@ def explain(validator: Validator, value: object) -> tuple[Issue, ...]:
     discriminator names, else the one that comes nearest.
     """
     try:
-        found = islice(_issues(validator.errors(value), validator.references), MAX_ISSUES)
-        issues = tuple(dict.fromkeys(found))
+        issues = judged(lambda one: _explained(validator, one), value)
     except TooMuchError as error:
         issues = (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
     except ValueError:  # the library looks only so deep for reasons
@@ -41,6 +41,11 @@ def explain(validator: Validator, value: object) -> tuple[Issue, ...]:
             Issue(Reason.SCHEMA_VALUE_ERROR, "does not meet the schema, and is nested too deep to say where"),
         )
     return issues or (Issue(Reason.SCHEMA_VALUE_ERROR, "does not meet the schema"),)
+
+
+def _explained(validator: Validator, value: object) -> tuple[Issue, ...]:
+    found = islice(_issues(validator.errors(value), validator.references), MAX_ISSUES)
+    return tuple(dict.fromkeys(found))
 
 
 def why(error: jsonschema_rs.ValidationError) -> Issue:

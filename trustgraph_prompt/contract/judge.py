@@ -10,6 +10,7 @@ from trustgraph_prompt.contract.conform import Conformer
 from trustgraph_prompt.contract.explain import MAX_ISSUES, explain, unexpected
 from trustgraph_prompt.contract.invariants import Rule, failures
 from trustgraph_prompt.contract.schema import Schema, compile_schema
+from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.validator import TooMuchError, Validator
 from trustgraph_prompt.errors import Issue, Reason
 
@@ -78,10 +79,10 @@ class Judge:
 
     def accepts_all(self, values: Iterable[Any]) -> bool:
         """Whether each of the values is accepted."""
-        if not self.is_plain:
+        if not self.is_plain or not isinstance(values, list):
             return all(map(self.accepts, values))
         try:
-            return self.validator is None or self.validator.are_valid(values)
+            return self.validator is None or judged(self.validator.are_valid, values)
         except ValueError:
             return False
 
@@ -94,7 +95,7 @@ class Judge:
         return tuple(found)[:MAX_ISSUES]
 
     def _meets_schema(self, value: Any) -> bool:
-        return self.validator is None or self.validator.is_valid(value)
+        return self.validator is None or judged(self.validator.is_valid, value)
 
     def _issues(self, value: Any) -> Iterator[Issue]:
         try:

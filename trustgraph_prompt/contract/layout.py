@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 
 import jsonschema_rs
 
-from trustgraph_prompt.contract.branches import chosen_by, discriminator_of
+from trustgraph_prompt.contract.branches import chosen_by, discriminator_of, seen_through
 from trustgraph_prompt.contract.coerce import Target, alternative_types
 from trustgraph_prompt.contract.references import Path
+from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.validator import Validator
 
 Schema = Mapping[str, Any]
@@ -77,14 +78,15 @@ class Layout:
     def accepts(self, schema: Schema, value: Any) -> bool:
         """The verdict of one subschema alone."""
         try:
-            return self._test(schema).is_valid(value)
+            return judged(self._test(schema).is_valid, value)
         except ValueError:
             return False
 
     def distance(self, schema: Schema, value: Any) -> int:
         """How many errors one subschema finds."""
+        test = self._test(schema)
         try:
-            return sum(1 for _ in islice(self._test(schema).iter_errors(value), _COUNTED))
+            return judged(lambda one: sum(1 for _ in islice(test.iter_errors(one), _COUNTED)), value)
         except ValueError:
             return _COUNTED
 
@@ -93,7 +95,7 @@ class Layout:
         self.work += 1
         if pattern not in self._patterns:
             self._patterns[pattern] = self._validator.pattern(pattern)
-        return self._patterns[pattern].is_valid(name)
+        return judged(self._patterns[pattern].is_valid, name)
 
     def _test(self, schema: Schema) -> jsonschema_rs.Validator:
         if id(schema) not in self._tests:
@@ -127,7 +129,7 @@ class Layout:
             branches = schema.get(keyword, ())
             found = tuple(branch for branch in branches if isinstance(branch, dict))
             if found and alternative_types(schema) is None:
-                followed = [self.references.followed(branch) or {} for branch in found]
+                followed = [seen_through(branch, self.references) or {} for branch in found]
                 name = discriminator_of(followed)
                 named = tuple(chosen_by(branch, name) for branch in followed) if name else ()
                 yield Choice(keyword, schema, found, name, named, True in branches)
@@ -149,7 +151,7 @@ class Place:
         self._layout = layout
         layout.work += len(nodes)
         self._names = frozenset(name for node in nodes for name in node.get("properties", ()))
-        self._required = frozenset(name for node in nodes for name in node.get("required", ()))
+        self._required = frozenset(name for node in nodes for name in _required(node))
         self._members: dict[str, Place | None] = {}
         self._elements: dict[int, Place] = {}
 
@@ -199,6 +201,15 @@ class Place:
                 here.append(rest)
             schemas += here
         return self._layout.place(schemas) if schemas or name in self._required else None
+
+
+def _required(node: Schema) -> Iterator[str]:
+    """The names that a schema asks for, be it only beside others; those are named as well."""
+    yield from node.get("required", ())
+    for keyword in ("dependentRequired", "dependencies"):
+        for name, others in node.get(keyword, {}).items():
+            if isinstance(others, list):
+                yield from (name, *others)
 
 
 def _numbered(node: Schema) -> list[Any]:

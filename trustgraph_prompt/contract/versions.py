@@ -110,7 +110,7 @@ class Versions:
 
     def _chosen(self, value: Any) -> tuple[Judge | None, Any]:
         """The judge of a value, and what it is shown; none where the version is not supported."""
-        if not isinstance(value, dict) or value.get(PROPERTY) is None:
+        if not isinstance(value, dict) or PROPERTY not in value:
             return self._unversioned, value
         named = Version.parse(value[PROPERTY])
         related = [one for one in self._versions if named is not None and one.major == named.major]

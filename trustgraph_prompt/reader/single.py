@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, why_not
 from trustgraph_prompt.reader.finds import Find, Kind, Values
@@ -143,7 +144,7 @@ def _judged(
     fitting = [(one, fit) for one in candidates if (fit := _fit(one.value, contract))]
     if not fitting:
         meant = next((one for one in reversed(candidates) if one.fenced), candidates[-1])
-        return _refused(meant, contract.issues(meant.value), contract, truncated, stage)
+        return _refused(meant, _issues(meant.value, contract), contract, truncated, stage)
     best = [(one, fit) for one, fit in fitting if one.fenced] or fitting
     different = {_identity(fit[0], one.raw) for one, fit in best} if len(best) > 1 else best
     if len(different) > 1:
@@ -151,6 +152,16 @@ def _judged(
     value, unwrapped = best[-1][1]
     stage = max(stage, Stage.EXTRACTED) if unwrapped else stage
     return Outcome(value, Reason.SUCCESS, contract, stage, truncated=truncated)
+
+
+def _issues(value: Any, contract: Contract) -> tuple[Issue, ...]:
+    """What is wrong with a value: with its elements where it is an object with nothing but a list of them."""
+    if contract.many and isinstance(value, dict) and len(value) == 1:
+        [(name, wrapped)] = value.items()
+        if isinstance(wrapped, list):
+            issues = contract.issues(wrapped)
+            return tuple(replace(issue, path=pointer([name]) + issue.path) for issue in issues)
+    return contract.issues(value)
 
 
 def _fit(value: Any, contract: Contract) -> tuple[Any, bool] | None:

@@ -1,0 +1,44 @@
+"""Halves of surrogate pairs: JSON may name them, text in UTF-8 has none, so values are judged without."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from trustgraph_prompt.contract.validator import TooMuchError
+
+T = TypeVar("T")
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def judged(judge: Callable[[Any], T], value: Any) -> T:
+    """What `judge` says of a value; of one with U+FFFD for each half of a pair where there are any.
+
+    Raises `TooMuchError` where that cannot be told.
+    """
+    try:
+        return judge(value)
+    except UnicodeEncodeError:
+        return judge(_whole(value))
+
+
+def _whole(value: Any) -> Any:
+    try:
+        return _replaced(value)
+    except RecursionError:
+        raise TooMuchError("nested too deep to be held against this schema") from None
+
+
+def _replaced(value: Any) -> Any:
+    if isinstance(value, str):
+        return _HALF.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_replaced(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    made = {_HALF.sub("\ufffd", name): _replaced(item) for name, item in value.items()}
+    if len(made) < len(value):
+        raise TooMuchError("two keys differ in nothing but halves of surrogate pairs")
+    return made
