@@ -147,7 +147,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "escapes and control characters": {
         r'{"a": "\p \d+ \' \„ \_ \x41 \u00e9 \"", }': {"a": "\\p \\d+ ' „ _ A é \""},
         r'{"a": "\ud83d\ude00 \ud83d", }': {"a": "\U0001f600 \ud83d"},
-        r'{"a": "\u12"}': {"a": ""},
+        r'{"a": "C:\u12"}': {"a": "C:\\u12"},
         '{"a": "x\ny\tz\x00"}': {"a": "x\ny\tz\x00"},
         '{"a":\u00a01,\u3000"b":\ufeff2\u200b}': {"a": 1, "b": 2},
     },
@@ -184,6 +184,7 @@ CUT: dict[str, Any] = {
     '{"a": "b", "c": "d e': {"a": "b", "c": "d e"},
     '{"a": "b\\': {"a": "b"},
     '{"a": "b\\ud83d\\ude': {"a": "b"},
+    '{"a": "b\\\\u12': {"a": "b\\u12"},
     '{"a": "say "b" to': {"a": 'say "b" to'},
     '{"a": 22': {},
     "[tr": [],

@@ -151,3 +151,41 @@ def test_a_broken_object_that_the_text_ends_in_is_refused_and_the_answer_is_cut(
     for text in ("{'a': 'b'}\n{'a': 'c", '{"a": "b"}\n{"a": "c" "d'):
         outcome = read(text, Contract.from_schema(None, format="jsonl", repair=True))
         assert (outcome.value, len(outcome.rejected), outcome.truncated) == ([{"a": "b"}], 1, True)
+
+
+def test_a_key_that_is_there_already_is_another_objects() -> None:
+    one = Contract.from_schema({"properties": {"n": {"type": "integer"}}, "required": ["n"]}, repair=True)
+    assert read('{"n": 1}, "n": 2}', one).value == {"n": 1}
+    both = '{"entity": "A", "definition": "x"\n"entity": "B", "definition": "y"}'
+    assert both_ways(both, MANY).value == [{"entity": "A", "definition": "x"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"s": "x", "price": "12', {"s": "x"}),
+        ('{"s": "x", "kind": "in', {"s": "x"}),
+        ('{"s": "x", "kind": in', {"s": "x"}),
+        ('{"s": "x", "kind": "in"', {"s": "x", "kind": "in"}),
+        ('{"kind": "in", "s": "in', {"kind": "in", "s": "in"}),
+    ],
+)
+def test_half_a_text_counts_only_where_any_text_does(text: str, value: object) -> None:
+    listed = {"s": {"type": "string"}, "price": {"type": "integer"}, "kind": {"enum": ["in", "inside"]}}
+    contract = Contract.from_schema({"properties": listed}, repair=True, coerce=True)
+    assert read(text, contract).value == value
+
+
+def test_edits_say_how_a_comma_and_a_word_were_read() -> None:
+    contract = Contract.from_schema({"properties": {"d": {"type": "string"}}}, repair=True)
+    for text, what in (
+        ('{"d": "x"; "e": 1}', "another mark than a comma"),
+        ('{"d": None}', "text without quotes"),
+    ):
+        outcome = read(text, contract)
+        assert (outcome.stage, [edit.what for edit in outcome.repaired[0].edits]) == (Stage.REPAIRED, [what])
+
+
+def test_an_unknown_key_that_lost_its_first_quote_is_one() -> None:
+    contract = Contract.from_schema({"properties": {"a": {}, "c": {}}}, repair=True)
+    assert read('{"a": "x", b": "y", "c": "z"}', contract).value == {"a": "x", "b": "y", "c": "z"}

@@ -13,17 +13,22 @@ from trustgraph_prompt.reader.mend import Edit, Effort, Mended, Root, Roots, Unm
 Fit = TypeVar("Fit")
 
 _CHARACTERS_A_STEP = 100  # of a value that is held against the contract
+_MORE = "\0"  # what a text that is cut may go on with: anything
 _MOST_READINGS = 32  # of a value, shortened ones among them
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A value, how far its text reaches, what was done to read it, and whether the text ended within it."""
+    """A value, how far its text reaches, what was done to read it, and whether the text ended within it.
+
+    `longer` is the value with more of the text that it ends in, where that is cut.
+    """
 
     value: Any
     end: int
     edits: tuple[Edit, ...]
     cut: bool
+    longer: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,8 @@ class Repair:
             for reading in islice(shortened, _MOST_READINGS):
                 self._judge(root.start, reading.end)
                 fit = fits(reading.value)
+                if fit is not None and reading.longer is not None and fits(reading.longer) is None:
+                    continue  # it would be accepted for where the text happens to end
                 if fit is not None:
                     return Meant(root.start, root.fenced, reading, fit), max(end, reading.end)
                 likeliest = likeliest or reading
@@ -122,17 +129,29 @@ def _is_whole(text: str, root: Root, reading: Reading) -> bool:
 
 def _with_less(mended: Mended) -> Iterator[Reading]:
     """The reading; of a cut one also those without its last member, without what holds that, and so on."""
-    yield Reading(mended.value, mended.end, mended.edits, mended.cut)
     if not mended.cut:
+        yield Reading(mended.value, mended.end, mended.edits, cut=False)
         return
     way: list[Any] = []
     value = mended.value
     while value and isinstance(value, (dict, list)):
         way.append(next(reversed(value)) if isinstance(value, dict) else len(value) - 1)
         value = value[way[-1]]
+    goes_on = mended.half and isinstance(value, str)
+    longer = _changed(mended.value, way, lambda last: last + _MORE) if goes_on else None
+    yield Reading(mended.value, mended.end, mended.edits, cut=True, longer=longer)
     while way:
         yield Reading(_without(mended.value, way), mended.end, mended.edits, cut=True)
         way.pop()
+
+
+def _changed(value: Any, way: list[Any], change: Callable[[Any], Any]) -> Any:
+    """A copy of `value` with what `way` leads to changed."""
+    if not way:
+        return change(value)
+    copy = value.copy()
+    copy[way[0]] = _changed(copy[way[0]], way[1:], change)
+    return copy
 
 
 def _without(value: Any, way: list[Any]) -> Any:

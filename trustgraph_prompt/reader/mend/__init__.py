@@ -30,7 +30,8 @@ _SEGMENT = 4096  # characters of another notation that are read at first, to fin
 class Mended:
     """A value, where it ends, what was done to read it, and whether the text ended within it.
 
-    `dropped` is whether what the text ended with was left out. Without edits and not cut, it was plain JSON.
+    `dropped` is whether what the text ended with was left out, `half` whether it is text that may go on.
+    Without edits and not cut, it was plain JSON.
     """
 
     value: Any
@@ -38,6 +39,7 @@ class Mended:
     edits: tuple[Edit, ...] = ()
     cut: bool = False
     dropped: bool = False
+    half: bool = False
 
 
 def mend(
@@ -124,4 +126,4 @@ class _Reader:
         value = descent.read(start, self.lost)
         if value is NOTHING:
             return None
-        return Mended(value, descent.end, tuple(descent.edits), descent.cut, descent.dropped)
+        return Mended(value, descent.end, tuple(descent.edits), descent.cut, descent.dropped, descent.half)

@@ -12,6 +12,7 @@ from trustgraph_prompt.reader.mend.grammar import (
     Names,
     begins_element,
     begins_member,
+    key_at,
     next_mark,
 )
 
@@ -100,11 +101,17 @@ class Brackets:
         mark = self._text[position]
         follows = self._what_follows(position + 1)
         if mark == self.missing[-1]:
-            return 0 if len(self.open) == 1 and mark == "}" and follows == "quoted member" else 1
+            early = len(self.open) == 1 and mark == "}" and follows == "quoted member"
+            return 0 if early and not self._repeats_key(position + 1) else 1
         ways = [1, 0]
         if mark in self.missing:
             ways.insert(0, self.missing[::-1].index(mark) + 1)
         return next((way for way in ways if self._fits(follows, len(self.open) - way)), ways[0])
+
+    def _repeats_key(self, position: int) -> bool:
+        """Whether the key behind a comma is there already: it is another object's."""
+        comma, _ = next_mark(self._text, position)
+        return key_at(self._text, next_mark(self._text, comma + 1)[0]) in self.open[-1].members
 
     def _what_follows(self, position: int) -> str:
         position, mark = next_mark(self._text, position)

@@ -20,6 +20,7 @@ from trustgraph_prompt.reader.mend.grammar import (
     Names,
     Place,
     begins_member,
+    key_at,
     next_mark,
 )
 from trustgraph_prompt.reader.mend.strings import Strings
@@ -54,7 +55,9 @@ _BARE_KEY = re.compile(rf"({_WORD}(?:[ \t]++{_WORD}){{0,5}}+)[{QUOTES}]?(?={SPAC
 _BARE_WORD = re.compile(rf"{_WORD}(?={SPACE}([{QUOTES}\[{{,}}]|\Z))")
 _MISPLACED = re.compile(rf"[^\s{QUOTES}{{}}\[\],]++|(?s:.)")
 _KEY_OF_LOST_OBJECT = re.compile(rf"[^\W\d][\w$-]*+{SPACE}[:：]{SPACE}[{QUOTES}\[{{\d-]")
-_PREFIX = re.compile(r"(?:[rbfuRBFU]|[rR][bBfF]|[bBfF][rR])(?=\"[^\s\",\]}][^\"]*+\"|'[^\s',\]}][^']*+')")
+_PREFIX = re.compile(
+    rf"(?:[rbfuRBFU]|[rR][bBfF]|[bBfF][rR])(?=\"(?!{SPACE}[:：])[^\s\",\]}}][^\"]*+\"|'[^\s',\]}}][^']*+')"
+)
 # A call with one argument; any other is text.
 _CALL = re.compile(
     r"(?:new\s+)?[^\W\d][\w$.]*+\s*+\((?=\s*+(?:[{\[]|(?:\"[^\"\n]*+\"|'[^'\n]*+'|`[^`\n]*+`|-?[\d.]++)\s*+\)))"
@@ -66,12 +69,13 @@ _JOIN = re.compile(rf"{SPACE}\+{SPACE}(?=[{QUOTES}]|\Z)")
 
 
 class Descent:
-    """Reads one value of `text`; afterwards `end`, `cut`, `dropped` and `edits` say what came of it."""
+    """Reads one value of `text`; then `end`, `cut`, `dropped`, `half` and `edits` say what came of it."""
 
     def __init__(self, text: str, names: Names, doubts: Doubts, effort: Effort, max_depth: int) -> None:
         self.end = 0
         self.cut = False
         self.dropped = False
+        self.half = False
         self.edits: list[Edit] = []
         self._text = text
         self._names = names
@@ -167,6 +171,8 @@ class Descent:
             if mark in '"{[}]':  # or the end
                 break
             if commas and mark in COMMA:
+                if mark != ",":
+                    self._edit(self.end, "another mark than a comma")
                 self.end = _end(_COMMAS, text, self.end)
                 passed += 1 if self.end - start == 1 or text[start : self.end].strip() in COMMA else 2
             elif COMMENT.match(text, self.end):
@@ -208,8 +214,11 @@ class Descent:
 
     def _read_member(self, top: Open) -> None:
         text = self._text
+        commas = top.commas
         mark = self._next(commas=True)
-        if mark == '"' and (run := _MEMBERS.match(text, self.end)):
+        if mark and top.commas == commas and key_at(text, self.end) in top.members:
+            self._end_object()
+        elif mark == '"' and (run := _MEMBERS.match(text, self.end)):
             top.members |= json.loads("{" + run[0][:-1] + "}")
             self._meant = True
             self.end = run.end() - 1
@@ -227,7 +236,10 @@ class Descent:
             self._read_key(top)
 
     def _end_object(self) -> None:
-        """Another object begins where a key should: all that is open ends, up to an array or altogether."""
+        """Another object begins where a key should, or with a key that is there: all that is open ends.
+
+        That is up to an array, or altogether.
+        """
         self._edit(self.end, "a missing closing bracket")
         while self._brackets.open and self._top.bracket == "{":
             self._brackets.close()
@@ -409,6 +421,7 @@ class Descent:
             top.key = None
             self.dropped = True
         else:
+            self.half = quoted.cut
             top.put(value)
 
     def _read_word(self, place: Place) -> None:
@@ -416,7 +429,7 @@ class Descent:
 
         Unless it is a number, and other marks are missing, too: then the closing bracket was forgotten.
         """
-        start, top = self.end, self._top
+        text, start, top = self._text, self.end, self._top
         bare = self._words.read(start, place, self._brackets.missing)
         self.end = bare.end
         kept = bare.half is Half.NUMBER and bool(self.edits)
@@ -425,6 +438,7 @@ class Descent:
             self.dropped = True
             return
         self._edit(start, bare.flaw)
+        self.half = self.end == len(text) and isinstance(bare.value, str)
         top.put(bare.value)
 
 

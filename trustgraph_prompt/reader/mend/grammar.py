@@ -81,6 +81,14 @@ def begins_member(text: str, position: int, names: Names) -> bool:
     return _is_key(_BARE_KEY.match(text, position), names)
 
 
+def key_at(text: str, position: int) -> str | None:
+    """The key that stands with its colon at `position`, as it is written."""
+    if quoted := QUOTED_KEY.match(text, position):
+        return quoted[0][:-1].strip().strip(QUOTES)
+    bare = _BARE_KEY.match(text, position)
+    return bare[1] if bare else None
+
+
 def _is_key(bare: re.Match[str] | None, names: Names) -> bool:
     return bare is not None and (not names or bare[1] in names)
 

@@ -52,6 +52,7 @@ _COLON = re.compile(rf"{SPACE}[:：]")
 _WORD_KEY = re.compile(rf"[{QUOTES}]([\w$@.-]++(?:[ \t]++[\w$@.-]++)*+)[{QUOTES}](?={SPACE}[:：])")
 _WORDS_OF_KEY = re.compile(rf"[\w$@.-]++(?:[ \t]++[\w$@.-]++)*+[{QUOTES}]?")
 _WORD = re.compile(r"[^\W\d][\w$@.-]*+")
+_KEY_WITHOUT_QUOTE = re.compile(rf'[^\W\d][\w$@.-]*+"{SPACE}[:：]')  # without its first one
 _REMARK = re.compile(r"[ \t]*+(?:\(|\r?\n)")
 _SCALAR_FOLLOWS = re.compile(r"-?(?:\d[\d.eE+-]*+|(?:true|false|null|None|True|False)\b)(?=[\s,\]}]|\Z)")
 _MEMBER_WITHIN = re.compile(rf"[{COMMA}\n][ \t]*+(?=[\w$@.-]++[{QUOTES}]?[ \t]*+[:：](?!//))")
@@ -61,9 +62,9 @@ _INFO_LINE = re.compile(r"[ \t]*+[\w+.-]*+[ \t]*+\r?\n")
 _ESCAPE = re.compile(
     r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})"
     r"|(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U(00(?:0[0-9a-fA-F]|10)[0-9a-fA-F]{4}))"
-    r"|(u[0-9a-fA-F]{0,3}\Z|\Z)"
     r"|((?s:.)))"
 )
+_WITHOUT_HALF_ESCAPE = re.compile(r"(?s:[^\\]++|\\(?!u[0-9a-fA-F]{0,3}\Z).)*+")
 _NAMED_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _LITERAL_BACKSLASH = re.compile(
     r"[^\W_]|[()\[\]{}.+?|^]"
@@ -255,6 +256,7 @@ class Strings:
         else:
             ends = not quotation and VALUELESS_KEY.match(text, position) is not None
             sure = mark == "{" or QUOTED_KEY.match(text, position) is not None
+            sure = sure or (not quotation and _KEY_WITHOUT_QUOTE.match(text, position) is not None)
             if not quotation or (self._names and not sure):
                 sure = sure or may_begin_member(text, position, self._names)
         return sure or self._doubts.settle("quote", comma, ends, not ends)
@@ -332,7 +334,7 @@ class Strings:
             return self._without_quote(begin, fence.start())
         if remark is not None:
             return self._quoted(begin, remark, remark + 1)
-        value = self._unescaped(text[begin:])
+        value = self._unescaped(text[begin : _end_of_whole(text, begin)])
         if "\ud800" <= value[-1:] <= "\udbff":
             value = value[:-1]  # half of a character
         return Quoted(value, len(text), cut=True)
@@ -362,7 +364,7 @@ class Strings:
         return Quoted(self._unescaped(raw), after, flaw)
 
     def _unescaped(self, raw: str) -> str:
-        """What a string says that is written as `raw`; half an escape at its end is dropped."""
+        """What a string says that is written as `raw`."""
         if "\\" not in raw:
             return raw
         if _DECODABLE.match(raw):
@@ -377,6 +379,13 @@ def _end_of_key(text: str, begin: int, end: int) -> int | None:
     return words.end() if words and _COLON.match(text, words.end(), end) else None
 
 
+def _end_of_whole(text: str, begin: int) -> int:
+    """Where a string that is cut ends, without the half of an escape."""
+    whole = _WITHOUT_HALF_ESCAPE.match(text, begin)
+    assert whole is not None
+    return whole.end()
+
+
 def _depth_of(text: str) -> int:
     return text.count("{") + text.count("[") - text.count("}") - text.count("]")
 
@@ -386,13 +395,11 @@ def _openings(closing: str) -> list[str]:
 
 
 def _unescape(escape: re.Match[str]) -> str:
-    high, low, *code, half, character = escape.groups()
+    high, low, *code, character = escape.groups()
     if high:
         return chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00)
     if digits := "".join(filter(None, code)):
         return chr(int(digits, 16))
-    if half is not None:
-        return ""
     if character in _NAMED_ESCAPES:
         return _NAMED_ESCAPES[character]
     return "\\" + character if _LITERAL_BACKSLASH.match(character) else character

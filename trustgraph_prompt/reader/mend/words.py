@@ -102,7 +102,8 @@ class Words:
                 return _number(raw), ""
             if raw in _LITERALS:
                 literal = _LITERALS[raw]
-                return self._doubts.settle("literal", start, literal, raw), "another spelling of a literal"
+                value = self._doubts.settle("literal", start, literal, raw)
+                return value, "text without quotes" if value == raw else "another spelling of a literal"
             if _HEXADECIMAL.fullmatch(raw):
                 return self._doubts.settle("number", start, int(raw, 16), raw), "a number that is not JSON"
             if number := _AS_TEXT.fullmatch(raw):
