@@ -59,7 +59,7 @@ class PulsarServer:
 
     def create_space(self, tenant: str) -> None:
         """A tenant with the namespaces of TrustGraph's classes, and `config`."""
-        self.put(f"tenants/{tenant}", {"allowedClusters": self._clusters()})
+        self.put(f"tenants/{tenant}", {"allowedClusters": self.clusters()})
         for namespace in ("flow", "request", "response", "notify", "config"):
             self.put(f"namespaces/{tenant}/{namespace}", {})
 
@@ -70,7 +70,8 @@ class PulsarServer:
         if self.directory is not None:
             shutil.rmtree(self.directory, ignore_errors=True)
 
-    def _clusters(self) -> list[str]:
+    def clusters(self) -> list[str]:
+        """The clusters that tenants may use; none at first, even of a broker that is healthy."""
         with urllib.request.urlopen(f"{self.admin_url}/admin/v2/clusters", timeout=30) as response:
             return [name for name in json.load(response) if name != "global"]
 
@@ -187,8 +188,9 @@ def _see_it_healthy(server: PulsarServer, cancelled: threading.Event) -> None:
     while time.monotonic() < deadline and not cancelled.is_set():
         try:
             with urllib.request.urlopen(health, timeout=10) as response:
-                if response.status == 200:
+                if response.status == 200 and server.clusters():
                     return
+                reason = "no cluster is registered yet"
         except OSError as error:
             reason = str(error)
         if server.process is not None and server.process.poll() is not None:

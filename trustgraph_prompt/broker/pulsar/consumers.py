@@ -174,9 +174,10 @@ class VolatileConsumer(_Consumer):
                 topic, name, consumer_type=_TYPES[type], receiver_queue_size=buffer
             )
         # Subscribing ends before the broker knows that there is room here, and until then it drops what
-        # comes. It handles the next request on the connection after that; the answer does not matter.
+        # comes. It handles the next request on the consumer's own connection after that; the answer, that no
+        # such topic has a last message, does not matter.
         with suppress(PulsarException):
-            await client.get_topic_partitions(topic)
+            await consumer.get_last_message_id()
         return cls(client, consumer, topic, name, buffer)
 
     async def receive(self) -> Message | None:
