@@ -21,6 +21,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from benchmarks.reading import SCHEMA
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.reader import read
 
@@ -31,33 +32,7 @@ TITLES = {"array": "JSON array", "jsonl": "JSONL"}
 BEGINS, ENDS = "<!-- measured -->", "<!-- /measured -->"
 CUTS = 10  # places at which each limit falls, within the length of an object
 
-CONTRACT = Contract.from_schema(
-    {
-        "oneOf": [
-            {
-                "type": "object",
-                "properties": {
-                    "type": {"const": "definition"},
-                    "entity": {"type": "string"},
-                    "definition": {"type": "string"},
-                },
-                "required": ["type", "entity", "definition"],
-            },
-            {
-                "type": "object",
-                "properties": {
-                    "type": {"const": "relationship"},
-                    "subject": {"type": "string"},
-                    "predicate": {"type": "string"},
-                    "object": {"type": "string"},
-                    "object-entity": {"type": "boolean"},
-                },
-                "required": ["type", "subject", "predicate", "object", "object-entity"],
-            },
-        ]
-    },
-    format="jsonl",
-)
+CONTRACT = Contract.from_schema(SCHEMA, format="jsonl")
 
 Object = Mapping[str, Any]
 Parser = Callable[[str], list[Any]]

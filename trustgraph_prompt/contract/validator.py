@@ -48,9 +48,9 @@ class Validator:
         schemas = self.references.subschemas()
         return frozenset(name for _, schema in schemas for name in schema.get("properties", ()))
 
-    def are_valid(self, values: Iterable[Any]) -> bool:
+    def are_valid(self, values: list[Any]) -> bool:
         """Whether each of the values is."""
-        if isinstance(values, list) and (self._is_bounded or self._is_harmless(values)):
+        if self._is_bounded or self._is_harmless(values):
             return self._list.is_valid(values)
         return all(map(self.is_valid, values))
 

@@ -12,15 +12,14 @@ from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.decode import NotJson, decode
 from trustgraph_prompt.reader.value import Raw
 
-_CHARACTERS = r'[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+'
 _MARKED = r"(?:[-*+•]|\d{1,6}[.):])[ \t]*+[{[]"
 _MARK_BEGUN = r"(?:[-*+•]|\d{1,6}[.):]?)[ \t]*+\Z"
 _LINE_OF_INTEREST = rf"[{{[`~<]|{_MARKED}|{_MARK_BEGUN}|\Z"
 _TAG = f"</?{grammar.THINKING}"
 _TAG_BEGUN = r"</?[a-z]*+\Z"
-_PAIR = rf'[{{[](?:[^"{{}}[\]<\n]++|"{_CHARACTERS}")*+[}}\]]'
+_PAIR = rf'[{{[](?:[^"{{}}[\]<\n]++|"{grammar.CHARACTERS_IN_LINE}")*+[}}\]]'
 _NOTHING = (
-    rf'(?:[^"{{}}[\]<\n]++|"{_CHARACTERS}"|{_PAIR}'
+    rf'(?:[^"{{}}[\]<\n]++|"{grammar.CHARACTERS_IN_LINE}"|{_PAIR}'
     rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?<=[:[])\n\s*+(?=[{{[])|(?!{_TAG}|{_TAG_BEGUN})<)*+"
 )
 _OPENS = rf"(?:[{{[](?=[{{[])|(?:{_PAIR}|[{{[]){_NOTHING})++"
@@ -29,10 +28,10 @@ _TOKEN = re.compile(
     rf"|(?P<tag>{_TAG})|(?P<end><|\Z))",
     re.IGNORECASE,
 )
-_STRINGS = re.compile(rf'"{_CHARACTERS}"?')
+_STRINGS = re.compile(rf'"{grammar.CHARACTERS_IN_LINE}"?')
 _PAIRS = re.compile(r"[{[][^][{}]*+[}\]]")
 _ALL_ELSE = re.compile(r"[^{[]++")
-_CHARACTERS_OF_STRING = re.compile(_CHARACTERS)
+_CHARACTERS_OF_STRING = re.compile(grammar.CHARACTERS_IN_LINE)
 _MARK_AND_VALUE = re.compile(_MARKED)
 
 

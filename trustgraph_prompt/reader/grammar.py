@@ -11,69 +11,75 @@ import re
 
 LEVELS = 2
 
-_SPACE = r"[ \t\n\r]*+"
-_CHARACTERS = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
-_STRING = f'"{_CHARACTERS}"'
-_NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+(?=[^0-9.eE+-])"
-_SCALAR = f"(?:{_STRING}|{_NUMBER}|true|false|null)"
+SPACE = r"[ \t\n\r]*+"
+CHARACTERS = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
+STRING = f'"{CHARACTERS}"'
+NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
+_SCALAR = f"(?:{STRING}|{NUMBER}(?=[^0-9.eE+-])|true|false|null)"
 _UNFINISHED_SCALAR = r"-?[0-9.eE+-]*|t(?:r(?:ue?)?)?|f(?:a(?:l(?:se?)?)?)?|n(?:u(?:ll?)?)?"
 _UNFINISHED_ESCAPE = r"\\(?:u[0-9a-fA-F]{0,3})?"
 
 
-def _array(value: str) -> str:
-    return rf"\[{_SPACE}(?:{value}{_SPACE}(?:,{_SPACE}{value}{_SPACE})*+)?+\]"
+def array(value: str) -> str:
+    """An array whose elements match `value`."""
+    return rf"\[{SPACE}(?:{value}{SPACE}(?:,{SPACE}{value}{SPACE})*+)?+\]"
 
 
-def _member(value: str) -> str:
-    return f"{_STRING}{_SPACE}:{_SPACE}{value}{_SPACE}"
+def member(value: str) -> str:
+    """A member whose value matches, and white space behind it."""
+    return f"{STRING}{SPACE}:{SPACE}{value}{SPACE}"
 
 
-def _object(value: str) -> str:
-    return rf"\{{{_SPACE}(?:{_member(value)}(?:,{_SPACE}{_member(value)})*+)?+\}}"
+def object_(value: str) -> str:
+    """An object whose values match."""
+    return rf"\{{{SPACE}(?:{member(value)}(?:,{SPACE}{member(value)})*+)?+\}}"
 
 
 def _nested(levels: int) -> str:
     value = _SCALAR
     for _ in range(levels):
-        value = f"(?:{_SCALAR}|{_array(value)}|{_object(value)})"
+        value = f"(?:{_SCALAR}|{array(value)}|{object_(value)})"
     return value
 
 
 _VALUE = _nested(LEVELS - 1)
 
 # One token: group 1 a string, group 2 any other value, else a structural character.
-TOKEN = re.compile(f"{_SPACE}(?:({_STRING})|({_VALUE})|[][{{}}:,])")
-FLAT_TOKEN = re.compile(f"{_SPACE}(?:({_STRING})|({_SCALAR})|[][{{}}:,])")
+TOKEN = re.compile(f"{SPACE}(?:({STRING})|({_VALUE})|[][{{}}:,])")
+FLAT_TOKEN = re.compile(f"{SPACE}(?:({STRING})|({_SCALAR})|[][{{}}:,])")
 
 # Members and elements up to their last comma, at once.
-MEMBERS = re.compile(f"(?:{_SPACE}{_member(_VALUE)},)++")
-ELEMENTS = re.compile(f"(?:{_SPACE}{_VALUE}{_SPACE},)++")
+MEMBERS = re.compile(f"(?:{SPACE}{member(_VALUE)},)++")
+ELEMENTS = re.compile(f"(?:{SPACE}{_VALUE}{SPACE},)++")
 
 # An object whose first member is an array of objects; group 1 is its key.
-WRAPPER = re.compile(rf"\{{{_SPACE}({_STRING}){_SPACE}:{_SPACE}\[{_SPACE}[{{\]]")
+WRAPPER = re.compile(rf"\{{{SPACE}({STRING}){SPACE}:{SPACE}\[{SPACE}[{{\]]")
 
-OBJECT_BEGINS = re.compile(rf'\{{{_SPACE}["}}]')
+OBJECT_BEGINS = re.compile(rf'\{{{SPACE}["}}]')
 
 # What may stand between two objects, and between two elements that are objects.
 BEFORE_OBJECT = re.compile(r"[ \t\n\r,]*+(?=\{)")
-BEFORE_ELEMENT = re.compile(rf"{_SPACE},{_SPACE}(?=\{{)")
+BEFORE_ELEMENT = re.compile(rf"{SPACE},{SPACE}(?=\{{)")
 
 # The beginning of an array of objects.
-OBJECTS_BEGIN = re.compile(rf"{_SPACE}\[{_SPACE}[{{\]]")
-OBJECTS_BEGIN_LATER = re.compile(rf"{_SPACE}(?:\[{_SPACE})?\Z")
+OBJECTS_BEGIN = re.compile(rf"{SPACE}\[{SPACE}[{{\]]")
+OBJECTS_BEGIN_LATER = re.compile(rf"{SPACE}(?:\[{SPACE})?\Z")
 
 # What text may end with although it goes on: the beginning of a string, or of another scalar.
-STRING_BEGINS = re.compile(f'{_SPACE}("){_CHARACTERS}')
-REST_OF_STRING = re.compile(_CHARACTERS)
-UNFINISHED = re.compile(f"{_SPACE}(?:{_UNFINISHED_SCALAR})\\Z")
+STRING_BEGINS = re.compile(f'{SPACE}("){CHARACTERS}')
+REST_OF_STRING = re.compile(CHARACTERS)
+UNFINISHED = re.compile(f"{SPACE}(?:{_UNFINISHED_SCALAR})\\Z")
 UNFINISHED_ESCAPE = re.compile(f"(?:{_UNFINISHED_ESCAPE})?\\Z")
+
+# What stands in a string that may hold any escape, and ends with its line at the latest.
+CHARACTERS_IN_LINE = r'[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+'
 
 # The names of tags that models think in.
 THINKING = "(?:th(?:ink(?:ing)?|oughts?)|re(?:asoning|flection)|scratchpad|analysis)>"
 LONGEST_TAG = 16
 
 
-_WHITE_SPACE = re.compile(_SPACE)
+_WHITE_SPACE = re.compile(SPACE)
 
 
 def skip_space(text: str, position: int) -> int:

@@ -17,13 +17,12 @@ from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.reader import grammar
 
-_SPACE = re.compile(r"[ \t\n\r]*+")
-_CHARACTERS = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
-_NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
-_TOKEN = re.compile(rf'("{_CHARACTERS}")|({_NUMBER}(?![\w.+-])|(?:true|false|null)(?!\w))|[][{{}}:,]')
-_SOUND = re.compile(rf'"{_CHARACTERS}|{_NUMBER}|true|false|null')  # of a broken scalar
+_TOKEN = re.compile(
+    rf'("{grammar.CHARACTERS}")|({grammar.NUMBER}(?![\w.+-])|(?:true|false|null)(?!\w))|[][{{}}:,]'
+)
+_SOUND = re.compile(rf'"{grammar.CHARACTERS}|{grammar.NUMBER}|true|false|null')  # of a broken scalar
 _UNFINISHED = re.compile(
-    rf'(?:"{_CHARACTERS}(?:\\(?:u[0-9a-fA-F]{{0,3}})?)?|-?[0-9.eE+-]*|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)\Z'
+    rf'(?:"{grammar.CHARACTERS}(?:\\(?:u[0-9a-fA-F]{{0,3}})?)?|-?[0-9.eE+-]*|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)\Z'
 )
 _OBJECT_BEGINS = re.compile(r'\{(?=\s*+["}])')
 _VALUE_BEGINS = re.compile(r"""\{(?=\s*+(?:["'}\w]|\Z))|\[(?=\s*+(?:[]\[{"\d\-tfn]|\Z))""")
@@ -90,7 +89,7 @@ def member(text: str, path: str) -> Span:
     steps = [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
     start, end, depth = 0, None, -1  # of the innermost value on the way so far
     reached = -1  # how deep the open values are on the way
-    walk = _Walk(text, _content(text, 0))
+    walk = _Walk(text, grammar.skip_space(text, 0))
     for event in walk.events():
         if event.ends:
             end = event.position if event.depth == depth == reached else end
@@ -107,10 +106,10 @@ def breaks(text: str, depth: int = Limits().depth) -> int | None:
 
     `depth` is how many levels may be nested.
     """
-    walk = _Walk(text, _content(text, 0), depth).run()
+    walk = _Walk(text, grammar.skip_space(text, 0), depth).run()
     if walk.state is not State.WHOLE:
         return walk.position
-    rest = _content(text, walk.position)
+    rest = grammar.skip_space(text, walk.position)
     return rest if rest < len(text) else None
 
 
@@ -211,7 +210,7 @@ class _Walk:
         if self._expected == _OVER:
             self.state = State.WHOLE
             return None
-        self.position = _content(self._text, self.position)
+        self.position = grammar.skip_space(self._text, self.position)
         token = _TOKEN.match(self._text, self.position)
         if token is None:
             self._stop()
@@ -274,9 +273,3 @@ class _Walk:
         container.in_step = False
         self._expected = _AFTER[container.is_object]
         return _Event(True, len(self._open), container.step, self.position)
-
-
-def _content(text: str, position: int) -> int:
-    """Where the next character is that is no white space."""
-    match = _SPACE.match(text, position)
-    return match.end() if match else position

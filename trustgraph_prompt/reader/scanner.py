@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.reader import grammar
@@ -128,8 +129,7 @@ class Scanner:
         """A text was one object between values."""
         raw, value = whole
         start = len(text) - len(raw)
-        self._between += (text[:start], "{\n}" if "\n" in raw else "{}")
-        self._finds.value(raw, self._passed + start, value, self.fenced)
+        self._take(text[:start], raw, self._passed + start, value)
         self._passed += len(text)
         self._before = text[-_LOOK_BACK:] if len(text) >= _LOOK_BACK else (self._before + text)[-_LOOK_BACK:]
 
@@ -237,9 +237,13 @@ class Scanner:
         if whole is None:
             return None
         raw, value = whole
-        self._between += (window[passed:start], "{\n}" if "\n" in raw else "{}")
-        self._finds.value(raw, self._passed + start, value, self.fenced)
+        self._take(window[passed:start], raw, self._passed + start, value)
         return start + len(raw)
+
+    def _take(self, before: str, raw: str, at: int, value: Any) -> None:
+        """Take a value that stands for itself, and what stands before it."""
+        self._between += (before, "{\n}" if "\n" in raw else "{}")
+        self._finds.value(raw, at, value, self.fenced)
 
     def _elements_at(self, start: int, most: int) -> Values:
         """The objects from `start` on that are elements of an array."""
@@ -339,8 +343,7 @@ class Scanner:
     def _end(self, value: OpenValue, position: int) -> None:
         raw = value.raw.until(self._window, position)
         if not value.is_wrapper:
-            self._between.append("{\n}" if "\n" in raw else "{}")
-            self._finds.value(raw, value.raw.at, value_of(raw), self.fenced)
+            self._take("", raw, value.raw.at, value_of(raw))
         elif value.members > 1:
             self._finds.wrapper(raw, value.raw.at, value_of(raw))
         elif value.is_empty:

@@ -10,6 +10,7 @@ from typing import Any
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, why_not
 from trustgraph_prompt.reader.finds import Find, Kind, Values
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
@@ -18,7 +19,7 @@ from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import cut_short
 
 _AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\n++|[^\S\n]++|</?\w+>)*+"
-_STRING = r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+'
+_STRING = f'"{grammar.CHARACTERS_IN_LINE}'
 _BEGUN = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag under the cut
 _SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.MULTILINE)
 _CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)

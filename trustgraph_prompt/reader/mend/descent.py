@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from trustgraph_prompt.reader import grammar as strict
 from trustgraph_prompt.reader.mend.brackets import Brackets, Open
 from trustgraph_prompt.reader.mend.doubts import Doubts, Edit, Effort
 from trustgraph_prompt.reader.mend.grammar import (
@@ -29,20 +30,18 @@ from trustgraph_prompt.reader.mend.words import Half, Words
 _MOST_EDITS = 100  # told of one value
 
 # Members and elements of strict JSON at once, where what follows them leaves no doubt that they are some.
-_BLANK = r"[ \t\r\n]*+"
-_STRING = r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"'
-_SCALAR = rf"(?:{_STRING}|-?(?:0|[1-9][0-9]{{0,300}}+)(?:\.[0-9]{{1,300}}+)?+|true|false|null)"
-_ARRAY = rf"\[{_BLANK}(?:{_SCALAR}{_BLANK}(?:,{_BLANK}{_SCALAR}{_BLANK})*+)?+\]"
-_KEY = rf"{_STRING}{_BLANK}:"
-_MEMBER = rf"{_KEY}{_BLANK}(?:{_SCALAR}|{_ARRAY}){_BLANK}"
-_OBJECT = rf"\{{{_BLANK}(?:{_MEMBER}(?:,{_BLANK}{_MEMBER})*+)?+\}}"
+_BLANK = strict.SPACE
+_SCALAR = rf"(?:{strict.STRING}|-?(?:0|[1-9][0-9]{{0,300}}+)(?:\.[0-9]{{1,300}}+)?+|true|false|null)"
+_ARRAY = strict.array(_SCALAR)
+_KEY = rf"{strict.STRING}{_BLANK}:"
+_MEMBER = strict.member(f"(?:{_SCALAR}|{_ARRAY})")
+_OBJECT = strict.object_(f"(?:{_SCALAR}|{_ARRAY})")
 _MEMBERS = re.compile(rf"(?>{_BLANK}{_MEMBER},)+(?={_BLANK}{_KEY})")
 _ELEMENTS = re.compile(
     rf"(?>{_BLANK}(?:{_SCALAR}|{_ARRAY}|{_OBJECT}){_BLANK},)+(?={_BLANK}(?:{_SCALAR}{_BLANK}[],]|[\[{{]))"
     rf"|{_BLANK}{_OBJECT}"
 )
 
-_JSON_SPACE = re.compile(r"[ \t\r\n]*+")
 _SPACE = re.compile(SPACE)
 _COMMAS = re.compile(rf"[{COMMA}](?:{SPACE}[{COMMA}])*+")
 _COLONS = re.compile(rf"{COLON}(?:{SPACE}{COLON})*+")
@@ -166,7 +165,7 @@ class Descent:
         passed = 0
         while True:
             start = self.end
-            self.end = _end(_JSON_SPACE, text, start)
+            self.end = strict.skip_space(text, start)
             mark = text[self.end : self.end + 1]
             if mark in '"{[}]':  # or the end
                 break

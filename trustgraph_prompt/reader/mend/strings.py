@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from textwrap import dedent
 from typing import NamedTuple
 
+from trustgraph_prompt.reader import grammar as strict
 from trustgraph_prompt.reader.mend.doubts import Doubts, Effort
 from trustgraph_prompt.reader.mend.grammar import (
     CLOSING_QUOTES,
@@ -33,7 +34,7 @@ from trustgraph_prompt.reader.mend.grammar import (
 
 # Strings of strict JSON, and what follows them where there can be no doubt.
 _PLAIN = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"')
-_BLANK, _SIMPLE = r"[ \t\r\n]*+", r'"[^"\\\n]*+"'
+_BLANK, _SIMPLE = strict.SPACE, r'"[^"\\\n]*+"'
 _PLAINLY_FOLLOWS = {
     Place.KEY: re.compile(rf"{_BLANK}:"),
     Place.MEMBER: re.compile(

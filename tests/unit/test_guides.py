@@ -1,0 +1,22 @@
+"""The examples in the guides to reading and to contracts are true."""
+
+from __future__ import annotations
+
+import doctest
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize(("name", "least"), [("reading.md", 15), ("contracts.md", 20)])
+def test_the_examples_do_what_the_guide_says(name: str, least: int) -> None:
+    guide = DOCS / name
+    blocks = re.findall(r"^```python\n(.*?)\n^```$", guide.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    examples = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, name, str(guide), 0)
+    report: list[str] = []
+    result = doctest.DocTestRunner().run(examples, out=report.append)
+    assert result.attempted >= least
+    assert not result.failed, "".join(report)
