@@ -8,17 +8,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call, or of several together; None is "the provider did not say", which is not 0."""
+    """Tokens of one call, or of several together; None is "the provider did not say", which is not 0.
+
+    Of the prompt's tokens, `cached_tokens` were read from the provider's own cache and
+    `cache_creation_tokens` written to it.
+    """
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     total_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_creation_tokens: int | None = None
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
             _sum(self.prompt_tokens, other.prompt_tokens),
             _sum(self.completion_tokens, other.completion_tokens),
             _sum(self.total_tokens, other.total_tokens),
+            _sum(self.cached_tokens, other.cached_tokens),
+            _sum(self.cache_creation_tokens, other.cache_creation_tokens),
         )
 
     @property

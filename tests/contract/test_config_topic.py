@@ -14,11 +14,13 @@ from trustgraph_prompt.worker import config
 
 
 def echo(call: Call) -> str:
-    return call.messages[-1].content
+    return call.messages[-1].text
 
 
 class Gate:
     """A model that answers with its question, when it is let."""
+
+    prefill = False
 
     def __init__(self) -> None:
         self.open = asyncio.Event()
@@ -27,7 +29,7 @@ class Gate:
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         self.asked.release()
         await self.open.wait()
-        yield Delta(call.messages[-1].content, finish_reason="stop")
+        yield Delta(call.messages[-1].text, finish_reason="stop")
 
     async def close(self) -> None: ...
 

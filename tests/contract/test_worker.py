@@ -23,6 +23,8 @@ FLINT = '{"entity": "flint", "definition": "a hard stone found in chalk"}'
 class Counting:
     """A model that knows how many ask it at the same time."""
 
+    prefill = False
+
     def __init__(self) -> None:
         self.now = self.most = 0
 
@@ -38,7 +40,7 @@ class Counting:
 
 def asked(call: Call) -> str:
     """The question, without what the template put in front of it."""
-    return call.messages[-1].content.split(": ", 1)[-1]
+    return call.messages[-1].text.split(": ", 1)[-1]
 
 
 async def test_an_answer_comes_with_its_objects_and_a_record_that_names_them(house: House) -> None:
@@ -70,7 +72,7 @@ async def test_an_answer_comes_with_its_objects_and_a_record_that_names_them(hou
 async def test_text_and_json_prompts_are_answered_as_ever(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
-    await house.work(flow, lambda call: "hello" if "Say" in call.messages[-1].content else '{"choice": 3}')
+    await house.work(flow, lambda call: "hello" if "Say" in call.messages[-1].text else '{"choice": 3}')
 
     said, picked = await house.send(flow, "say", text="hello"), await house.send(flow, "pick", text="1 to 3")
 
@@ -85,7 +87,7 @@ async def test_a_stream_carries_text_as_it_comes_and_each_object_as_a_line(house
     responses = await house.hear(house.topic("responses"))
 
     def script(call: Call) -> Iterator[Delta]:
-        words = [CHALK + "\n", FLINT[:9], FLINT[9:]] if "Define" in call.messages[-1].content else ["a", "b"]
+        words = [CHALK + "\n", FLINT[:9], FLINT[9:]] if "Define" in call.messages[-1].text else ["a", "b"]
         yield from map(Delta, words)
         yield Delta(finish_reason="stop")
 

@@ -136,7 +136,7 @@ async def test_a_dead_letter_that_is_replayed_is_asked_anew(house: House) -> Non
 async def test_one_id_for_two_questions_gets_two_answers(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
-    await house.work(flow, lambda call: call.messages[-1].content)
+    await house.work(flow, lambda call: call.messages[-1].text)
 
     for text in ("one", "two"):
         await house.send(flow, "say", id="1", text=text)

@@ -33,6 +33,8 @@ class Clock:
 class Script:
     """A scripted provider that remembers what it was asked."""
 
+    prefill = False
+
     def __init__(self, *answers: ScriptedAnswer) -> None:
         self.calls: list[Call] = []
         self._provider = ScriptedProvider(answers)

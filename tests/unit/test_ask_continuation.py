@@ -41,7 +41,7 @@ def model(layout: Layout, lengths: list[int], overlap: int) -> Callable[[Call], 
     """Goes on after the last object that it is shown, or some before; says `lengths` characters a call."""
 
     def answer(call: Call) -> ScriptedAnswer:
-        shown = [message.content for message in call.messages if message.role == "assistant"]
+        shown = [message.text for message in call.messages if message.role == "assistant"]
         start = json.loads(shown[0].splitlines()[-1])["n"] + 1 - overlap if shown else 0
         number = int(call.labels["call"]) - 1
         limit = lengths[number] if number < len(lengths) else None

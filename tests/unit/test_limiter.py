@@ -14,6 +14,8 @@ CALL = Call([Message("user", "Say it.")])
 class Slow:
     """Answers when told to; knows how many it is answering."""
 
+    prefill = False
+
     def __init__(self) -> None:
         self.go_on = asyncio.Event()
         self.now = self.most = 0

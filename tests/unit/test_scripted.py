@@ -89,7 +89,7 @@ class TestQuestions:
         assert [await answer(provider, question()) for _ in range(3)] == ["one", "two", "two"]
 
     async def test_a_function_answers_with_a_text(self) -> None:
-        provider = ScriptedProvider(lambda call: call.messages[-1].content.upper())
+        provider = ScriptedProvider(lambda call: call.messages[-1].text.upper())
 
         assert await answer(provider, question()) == "WHAT IS IT?"
 

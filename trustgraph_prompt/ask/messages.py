@@ -37,7 +37,7 @@ def correction(question: Question, answer: str, problem: str) -> list[Message]:
     *system, user = opening(question)
     if not answer.strip():
         # an assistant has to have said something, and some servers want the roles to alternate
-        return [*system, Message("user", f"{user.content}\n\n{_EMPTY}")]
+        return [*system, Message("user", f"{user.text}\n\n{_EMPTY}")]
     return [
         *system,
         user,

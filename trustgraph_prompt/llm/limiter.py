@@ -6,26 +6,22 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from trustgraph_prompt.llm.provider import Provider
+from trustgraph_prompt.llm.provider import Around, Provider
 from trustgraph_prompt.llm.records import Call, Delta
 
 
-class Limiter:
+class Limiter(Around):
     """Waits for a slot before each call and keeps it until the answer has ended.
 
     Several limiters given the same semaphore share its slots: the cap of a whole process.
     """
 
     def __init__(self, provider: Provider, slots: asyncio.Semaphore) -> None:
-        self._provider = provider
+        super().__init__(provider)
         self._slots = slots
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """The provider's own answer, once there is a slot."""
-        async with self._slots, aclosing(self._provider.stream(call)) as deltas:
+        async with self._slots, aclosing(self.provider.stream(call)) as deltas:
             async for delta in deltas:
                 yield delta
-
-    async def close(self) -> None:
-        """Close the provider within."""
-        await self._provider.close()

@@ -62,6 +62,7 @@ class OpenAIProvider:
         self, base_url: str, model: str, *, api_key: str | None = None, timeout: Timeout = Timeout()
     ) -> None:
         self.model = model
+        self.prefill = False
         self._url = _endpoint(base_url)
         self._api_key = _key(api_key)
         if self._api_key and self._url.user:

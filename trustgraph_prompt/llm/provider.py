@@ -11,6 +11,10 @@ from trustgraph_prompt.llm.records import Call, Delta
 class Provider(Protocol):
     """Answers calls. Neither judges the answer nor retries; any number of calls at a time."""
 
+    @property
+    def prefill(self) -> bool:
+        """Whether an answer goes on from a last message of the assistant's."""
+
     def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """The answer as it comes. Raises a `ProviderError`, before the first delta or between two.
 
@@ -19,3 +23,22 @@ class Provider(Protocol):
 
     async def close(self) -> None:
         """Give back connections. Idempotent."""
+
+
+class Around:
+    """A provider around a provider; what it does not say itself is what the one within says."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+
+    @property
+    def prefill(self) -> bool:
+        return self.provider.prefill
+
+    def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        """The answer of the provider within."""
+        return self.provider.stream(call)
+
+    async def close(self) -> None:
+        """Close the provider within."""
+        await self.provider.close()

@@ -13,6 +13,29 @@ _LIMITS = ("max_tokens", "max_completion_tokens")
 
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "error"]
 
+#: How an answer is held to a schema: by the server, strictly or as best it can, or by being told in words.
+SchemaPath = Literal["strict", "native", "prompt"]
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """A piece of a message that is text."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageBlock:
+    """An image in a user's message: by its `url`, or inline with its `media_type` (image/png or the like)."""
+
+    url: str | None = None
+    base64_data: str | None = None
+    media_type: str | None = None
+    detail: Literal["auto", "low", "high"] | None = None
+
+
+Block = TextBlock | ImageBlock
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -28,9 +51,16 @@ class Message:
     """One message of a conversation. `tool_calls` only of an assistant, `tool_call_id` only of a tool."""
 
     role: Literal["system", "user", "assistant", "tool"]
-    content: str
+    content: str | tuple[Block, ...]
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
+
+    @property
+    def text(self) -> str:
+        """The content without its images."""
+        if isinstance(self.content, str):
+            return self.content
+        return "".join(block.text for block in self.content if isinstance(block, TextBlock))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +102,9 @@ class RuntimeConfig:
 class Call:
     """One question to a provider, whole.
 
-    `response_schema` is asked for natively where the provider can; nobody judges the answer by it here.
+    `response_schema` is asked for natively where the provider can, and else told in words if
+    `schema_in_words`; nobody judges the answer by it here. A last message of the assistant's is the beginning
+    of the answer, for providers that have `prefill`. `stream` says how the answer comes over the wire.
     `labels` (prompt id and the like) are for observers and for the scripted provider, never for a wire.
     """
 
@@ -81,6 +113,8 @@ class Call:
     tools: Sequence[Tool] = ()
     tool_choice: str | Mapping[str, str] | None = None
     response_schema: Mapping[str, Any] | None = None
+    schema_in_words: bool = True
+    stream: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -89,7 +123,8 @@ class Delta:
     """A piece of an answer as it comes. What is not None has just become known.
 
     `finish_reason` and `usage` come with or after the last text; None to the end means the wire did not say.
-    `thinking` is reasoning that is not part of the answer.
+    `thinking` is reasoning that is not part of the answer. `tool_calls` are whole. `raw` is the body that the
+    server sent, put together where it was streamed; it comes last.
     """
 
     text: str = ""
@@ -98,6 +133,8 @@ class Delta:
     finish_reason: FinishReason | None = None
     usage: Usage | None = None
     model: str | None = None
+    schema_path: SchemaPath | None = None
+    raw: Mapping[str, Any] | None = None
 
 
 def _smaller(limit: Any, tokens: int) -> int:

@@ -65,6 +65,7 @@ class ScriptedProvider:
     `ask` sets) are counted as they arrive.
 
     `answers` may also be a function of the call, which returns a text, an answer or deltas, or raises.
+    `prefill` says that the function goes on from a last message of the assistant's.
     """
 
     def __init__(
@@ -72,7 +73,9 @@ class ScriptedProvider:
         answers: Iterable[ScriptedAnswer] | Callable[[Call], str | ScriptedAnswer | Iterable[Delta]],
         *,
         name: str = "the script",
+        prefill: bool = False,
     ) -> None:
+        self.prefill = prefill
         self._name = name
         self._arrived: dict[object, int] = {}
         self._rules: dict[object, list[ScriptedAnswer]] = {}
@@ -126,7 +129,7 @@ class ScriptedProvider:
 
     def _look_up(self, call: Call) -> ScriptedAnswer:
         prompt = call.labels.get("prompt")
-        text = "\n".join(message.content for message in call.messages if message.role == "user")
+        text = "\n".join(message.text for message in call.messages if message.role == "user")
         for question, answers in self._rules.items():
             if answers[0].fits(prompt, text):
                 return answers[min(self._turn(question, call.labels), len(answers)) - 1]

@@ -18,7 +18,7 @@ def estimate(text: str) -> int:
 
 def estimate_messages(messages: Sequence[Message]) -> int:
     """Tokens of what is said to a model."""
-    return sum(estimate(message.content) for message in messages)
+    return sum(estimate(message.text) for message in messages)
 
 
 def estimate_usage(call: Call, answer: str) -> Usage:
