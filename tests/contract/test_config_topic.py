@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from tests.support.house import ENTRIES, House, Working, entry
-from trustgraph_prompt.llm import Call, Delta
+from trustgraph_prompt.llm import Call, Delta, Identity
 from trustgraph_prompt.worker import config
 
 
@@ -20,6 +20,7 @@ def echo(call: Call) -> str:
 class Gate:
     """A model that answers with its question, when it is let."""
 
+    identity = Identity("test")
     prefill = False
 
     def __init__(self) -> None:

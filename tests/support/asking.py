@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from trustgraph_prompt.ask import Piece, ask
-from trustgraph_prompt.llm import Call, Delta, RuntimeConfig, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm import Call, Delta, Identity, RuntimeConfig, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 
@@ -33,6 +33,7 @@ class Clock:
 class Script:
     """A scripted provider that remembers what it was asked."""
 
+    identity = Identity("test")
     prefill = False
 
     def __init__(self, *answers: ScriptedAnswer) -> None:

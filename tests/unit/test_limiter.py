@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from trustgraph_prompt.llm import Call, Delta, Limiter, Limits, Message
+from trustgraph_prompt.llm import Call, Delta, Identity, Limiter, Limits, Message
 
 CALL = Call([Message("user", "Say it.")])
 
@@ -14,6 +14,7 @@ CALL = Call([Message("user", "Say it.")])
 class Slow:
     """Answers when told to; knows how many it is answering."""
 
+    identity = Identity("test")
     prefill = False
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ from trustgraph_prompt.errors import (
     excerpt,
 )
 from trustgraph_prompt.llm import openai_errors, openai_wire
-from trustgraph_prompt.llm.records import Call, Delta
+from trustgraph_prompt.llm.records import Call, Delta, Identity
 from trustgraph_prompt.llm.sse import EventStream, EventTooLarge
 
 T = TypeVar("T")
@@ -157,6 +157,10 @@ class OpenAIProvider:
             raise
         except ValueError as error:
             raise ProviderInvalidRequest(f"the request cannot be sent: {error}") from None
+
+    @property
+    def identity(self) -> Identity:
+        return Identity("openai", self.model, str(self._address).removesuffix("/chat/completions"))
 
     @property
     def _address(self) -> URL:

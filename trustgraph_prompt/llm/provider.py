@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from trustgraph_prompt.llm.records import Call, Delta
+from trustgraph_prompt.llm.records import Call, Delta, Identity
 
 
 class Provider(Protocol):
     """Answers calls. Neither judges the answer nor retries; any number of calls at a time."""
+
+    @property
+    def identity(self) -> Identity:
+        """Who answers, for caches and traces."""
 
     @property
     def prefill(self) -> bool:
@@ -30,6 +34,10 @@ class Around:
 
     def __init__(self, provider: Provider) -> None:
         self.provider = provider
+
+    @property
+    def identity(self) -> Identity:
+        return self.provider.identity
 
     @property
     def prefill(self) -> bool:

@@ -105,6 +105,18 @@ class RuntimeConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Identity:
+    """Who answers: the kind of provider, the model it asks for, and where (a URL, a topic). No secrets.
+
+    Two providers of one identity are taken to give the same answers.
+    """
+
+    system: str
+    model: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Call:
     """One question to a provider, whole.
 

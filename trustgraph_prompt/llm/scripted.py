@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidRequest, excerpt
-from trustgraph_prompt.llm.records import Call, Delta, FinishReason
+from trustgraph_prompt.llm.records import Call, Delta, FinishReason, Identity
 from trustgraph_prompt.llm.tokens import estimate_usage
 
 
@@ -75,6 +75,7 @@ class ScriptedProvider:
         name: str = "the script",
         prefill: bool = False,
     ) -> None:
+        self.identity = Identity("scripted", place=name)
         self.prefill = prefill
         self._name = name
         self._arrived: dict[object, int] = {}
