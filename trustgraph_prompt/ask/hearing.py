@@ -12,7 +12,8 @@ from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderUnavailable
-from trustgraph_prompt.llm import Delta, FinishReason, SchemaPath
+from trustgraph_prompt.llm import Delta, FinishReason
+from trustgraph_prompt.llm.records import SchemaPath
 from trustgraph_prompt.reader import CallReport, Outcome, Stage, StreamReader
 from trustgraph_prompt.wire import canonical
 

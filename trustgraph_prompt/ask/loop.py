@@ -68,8 +68,9 @@ async def ask(
 
 async def _converse(plan: Plan, asking: _Asking) -> Outcome:
     """Put one step after the other, for as long as the plan has a next one and the budget pays for it."""
-    harvest, step, end, cause = asking.harvest, plan.first(), None, None
+    harvest, end, cause = asking.harvest, None, None
     try:
+        step: Step | None = plan.first()
         while step is not None:
             harvest.add(await asking.put(step))
             step = plan.next(harvest)
@@ -121,13 +122,13 @@ class _Asking:
         return Issue(Reason.PROVIDER_ERROR, f"{error.category}: {error}")
 
     async def tell_value(self, outcome: Outcome) -> None:
-        """Give the one value of a json answer, now that no better one comes; the rest was given as it came."""
+        """Give the value of a json answer, now that no better one comes; all else was given as it came."""
         if self._listen is not None and outcome.ok and outcome.contract.format == "json":
             await self._listen(Piece(objects=(outcome.value,)))
 
     async def _call(self, why: str, step: Step) -> Reply:
         contract, messages = self._prompt.contract, step.messages
-        allowed, wanted = self._allowance.answer_tokens(messages), step.config.limit
+        allowed, wanted = self._allowance.answer_tokens(messages), step.config.answer_limit
         if allowed is not None and allowed <= step.more_than:
             raise BudgetSpent(f"the budget leaves {allowed} tokens for an answer that took {step.more_than}")
         call = Call(
@@ -158,6 +159,6 @@ def _held_to(contract: Contract) -> Mapping[str, Any] | None:
     What the contract does beyond its schema (extra keys, conversion, repair, rules) is done afterwards: it
     leaves what meets the schema as it is, or refuses it either way.
     """
-    if contract.format != "json" or contract.many or contract.versions or not isinstance(contract.schema, dict):
-        return None
-    return contract.schema if contract.schema.get("type") == "object" else None
+    schema = contract.schema
+    is_one = contract.format == "json" and not contract.many and not contract.versions
+    return schema if is_one and isinstance(schema, dict) and schema.get("type") == "object" else None

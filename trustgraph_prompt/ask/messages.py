@@ -69,7 +69,7 @@ def continuation(question: Question, objects: Sequence[Any]) -> list[Message]:
 
 
 def shown(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
-    """The refused objects that are asked for again in one call: the first ones, as many as there is room for."""
+    """Of the refused objects those that one call asks for again: the first, as many as there is room for."""
     kept: list[Rejected] = []
     room = ANSWER_SHOWN
     for one in rejected:

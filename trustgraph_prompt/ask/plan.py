@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trustgraph_prompt.ask import messages
+from trustgraph_prompt.ask.allowance import BudgetSpent
 from trustgraph_prompt.ask.harvest import Harvest
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.llm import Provider
@@ -29,7 +30,9 @@ class Plan:
         self._config = prompt.config
 
     def first(self) -> Step:
-        """The question itself."""
+        """The question itself. Raises `BudgetSpent` where there is no attempt to put it."""
+        if self._attempts_left < 0:
+            raise BudgetSpent("the budget has no attempts")
         return Step("first", messages.opening(self._question), self._config)
 
     def next(self, harvest: Harvest) -> Step | None:
@@ -66,7 +69,7 @@ class Plan:
         if not (last.is_unfinished and last.filled and in_vain and self._doublings_left):
             return None
         self._doublings_left -= 1
-        limit, self._config = self._config.limit, self._config.doubled()
+        limit, self._config = self._config.answer_limit, self._config.doubled()
         return replace(last.step, why="room", config=self._config, begun="", more_than=limit or 0)
 
     def _another_attempt(self, harvest: Harvest) -> Step | None:

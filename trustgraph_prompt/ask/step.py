@@ -19,8 +19,8 @@ _UNFINISHED = frozenset(
 class Step:
     """What is put to the model, and `why` (see `CallReport`).
 
-    `begun` is the text that the answer goes on from. `refused` are the objects that are asked for again, alone.
-    With room for no more than `more_than` tokens it would be the same call again, and is not put.
+    `begun` is the text that the answer goes on from. `refused` are the objects that are asked for again,
+    alone. With room for no more than `more_than` tokens it would be the same call again, and is not put.
     """
 
     why: str

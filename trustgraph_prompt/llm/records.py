@@ -86,10 +86,10 @@ class RuntimeConfig:
     extras: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def limit(self) -> int | None:
-        """How many tokens an answer may have, by whichever name; None where that is left to the server."""
+    def answer_limit(self) -> int | None:
+        """Tokens of the answer at most, under whichever name it is said; None where nothing limits it."""
         said = (self.max_tokens, *(self.extras.get(name) for name in _LIMITS))
-        return min((limit for limit in said if isinstance(limit, int)), default=None)
+        return min((tokens for tokens in said if isinstance(tokens, int)), default=None)
 
     def doubled(self) -> RuntimeConfig:
         """The same with twice the room for the answer."""

@@ -91,7 +91,7 @@ class Outcome:
     where neither text nor wire tells. `issues` are about the answer as a whole: of a json answer those of
     its value, which stands in `rejected` with its place; those of single objects stand there alone.
     `repaired` are the objects whose JSON was mended. `retracted` are objects a stream had given and the
-    whole text took back.
+    whole text took back. What is `cached` was asked before: it made no calls, and `model` says who answered.
     """
 
     value: Any
@@ -105,6 +105,8 @@ class Outcome:
     repaired: tuple[Repaired, ...] = ()
     calls: tuple[CallReport, ...] = ()
     cause: Exception | None = None
+    cached: bool = False
+    model: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -131,7 +133,7 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """The answer that decided, byte for byte: of one value, what the last attempt and its continuations say."""
+        """The last answer byte for byte; of one value that was continued, all of its calls together."""
         begun = max((n for n, call in enumerate(self.calls) if call.why not in _GOES_ON), default=0)
         calls = self.calls[-1:] if self.contract.format == "jsonl" else self.calls[begun:]
         return "".join(call.text for call in calls)
@@ -216,6 +218,7 @@ class Outcome:
             facts += [f"{len(self.repaired):,} repaired"] if self.repaired else []
             facts += [f"{len(self.rejected):,} refused"] if self.rejected else []
             facts += [f"{len(self.retracted):,} taken back"] if self.retracted else []
+        facts += ["from the cache"] if self.cached else []
         facts += ["cut"] if self.truncated else []
         facts += [f"{tokens:,} tokens"] if tokens else []
         lines = [", ".join(facts), *(self._told(*error) for error in errors[:3])]
