@@ -18,6 +18,7 @@ from trustgraph_prompt.llm.records import (
     Tool,
     ToolCall,
 )
+from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy
 from trustgraph_prompt.llm.scripted import ScriptedAnswer, ScriptedProvider
 
@@ -34,6 +35,7 @@ __all__ = [
     "Message",
     "OpenAIProvider",
     "Provider",
+    "Response",
     "RetryPolicy",
     "RuntimeConfig",
     "ScriptedAnswer",
