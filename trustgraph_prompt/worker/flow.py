@@ -12,7 +12,7 @@ from typing import Any, Literal
 from trustgraph_prompt import bundled
 from trustgraph_prompt.authored import check, read_yaml
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.cost import Budget
+from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 
 
@@ -65,7 +65,7 @@ class Flow:
     """One subscription to one topic. `concurrency` is how many requests are in work at once.
 
     `deliveries` is how often a request is tried before it becomes a dead letter. `prompt` and `terms` are
-    for chunks: what is asked about each, and with which terms beside `text`.
+    for chunks: what is asked about each, and with which terms beside `text`. `price` is what the model costs.
     """
 
     name: str
@@ -77,6 +77,7 @@ class Flow:
     concurrency: int = 8
     deliveries: int = 5
     budget: Budget = Budget()
+    price: Price | None = None
     provider: ProviderChoice | None = None
 
 
@@ -147,6 +148,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
             budget=Budget(**document.get("budget", {})),
+            price=Price(**document["price"]) if "price" in document else None,
             provider=provider
             and ProviderChoice(
                 provider["base-url"], provider["model"], provider.get("key-env", "OPENAI_API_KEY")
@@ -154,6 +156,14 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
         )
     except TopicInvalid as error:
         raise FlowError(str(error), where=where) from None
+    if flow.budget.money is not None and flow.price is None:
+        raise FlowError(
+            "money cannot be counted",
+            where=where,
+            path="/budget/money",
+            found=flow.budget.money,
+            expected="a `price` beside the budget",
+        )
     _check_topics(flow, where)
     return flow
 

@@ -50,6 +50,7 @@ async def _ask(request: Request, flow: Flow, desk: Desk, outbox: Outbox) -> tupl
             question,
             desk.provider(flow),
             budget=flow.budget,
+            price=flow.price,
             published=request.published,
             listen=partial(outbox.piece, prompt),
             clock=desk.clock,

@@ -43,6 +43,7 @@ class Metrics:
             "calls", "Calls to a model, by why they were made", "flow", "prompt", "model", "why"
         )
         self._tokens = counter("tokens", "Tokens paid for", "flow", "prompt", "model", "direction", "reason")
+        self._cost = counter("cost", "Money paid, where the flow has a price", "flow", "prompt", "model")
         self._in_work = gauge("requests_in_work", "Requests in work now", "flow")
         self._put_off = counter("requests_put_off", "Requests to be tried again later", "flow")
         self._buried = counter("dead_letters", "Requests that became dead letters", "flow", "error")
@@ -71,6 +72,8 @@ class Metrics:
             self._calls.labels(flow, prompt, model, call.why).inc()
             self._tokens.labels(flow, prompt, model, "in", reason).inc(call.usage.prompt_tokens or 0)
             self._tokens.labels(flow, prompt, model, "out", reason).inc(call.usage.completion_tokens or 0)
+            if call.cost is not None:
+                self._cost.labels(flow, prompt, model).inc(call.cost)
 
     def put_off(self, flow: str) -> None:
         """A request is to be tried again later."""
