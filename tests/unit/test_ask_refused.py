@@ -94,12 +94,16 @@ async def test_where_fewer_come_back_nobody_knows_which_and_all_stay_told(asked:
     assert refused(outcome) == [(1, "two"), (2, "three")]
 
 
-async def test_where_the_answer_was_cut_the_first_ones_are_known(asked: Asked) -> None:
-    script = Script(ScriptedAnswer(said(1, "two", "three", "four")), cut(said(2, "drei") + '\n{"n": 4'))
-    outcome = await asked(script, attempts=2)
+async def test_where_it_was_cut_they_are_asked_for_once_more(asked: Asked) -> None:
+    script = Script(
+        ScriptedAnswer(said(1, "two", "three", "four")),
+        cut(said(2, 3) + '\n{"n": 4'),
+        ScriptedAnswer(lines([2, 3, 4])),
+    )
+    outcome = await asked(script, attempts=3)
 
-    assert outcome.value == numbers([1, 2])
-    assert refused(outcome) == [(2, "drei"), (3, "four")]
+    assert outcome.value == asked.given == numbers([1, 2, 3, 4])
+    assert outcome.rejected == ()
     assert outcome.truncated is False
 
 
