@@ -20,6 +20,7 @@ from trustgraph_prompt.llm.records import (
 )
 from trustgraph_prompt.llm.retry import RetryPolicy
 from trustgraph_prompt.llm.scripted import ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm.topic import TopicProvider
 
 if TYPE_CHECKING:
     from trustgraph_prompt.llm.openai import OpenAIProvider, Timeout
@@ -42,6 +43,7 @@ __all__ = [
     "Timeout",
     "Tool",
     "ToolCall",
+    "TopicProvider",
 ]
 
 

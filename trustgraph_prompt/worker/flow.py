@@ -18,14 +18,16 @@ from trustgraph_prompt.errors import FlowError, TopicInvalid
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where requests come from. `kind` says what a message is: a `PromptRequest`, or a `Chunk`.
+    """Where requests come from. `kind` says what a message is.
+
+    A `PromptRequest`, a `Chunk`, or a `TextCompletionRequest`.
 
     `buffer` is how many requests of a non-persistent topic wait in memory; more are dropped by the broker.
     """
 
     topic: str
     subscription: str
-    kind: Literal["prompt-request", "chunk"] = "prompt-request"
+    kind: Literal["prompt-request", "chunk", "text-completion"] = "prompt-request"
     buffer: int = 1000
 
     @property
@@ -38,10 +40,11 @@ class Input:
 class Outputs:
     """Where results go. `objects` by the value of the discriminator, "" for all without a topic of their own.
 
-    `response` is None where nobody waits for a response (chunks).
+    `response` is None where nobody waits for a response (chunks), `answers` where no record of one is kept
+    (text completions).
     """
 
-    answers: str
+    answers: str | None = None
     response: str | None = None
     objects: Mapping[str, str] = field(default_factory=dict)
 
@@ -61,11 +64,21 @@ class ProviderChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicChoice:
+    """A text-completion worker that is asked over topics. `model` is what it is called where it says none."""
+
+    request: str
+    response: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
     """One subscription to one topic. `concurrency` is how many requests are in work at once.
 
     `deliveries` is how often a request is tried before it becomes a dead letter. `prompt` and `terms` are
-    for chunks: what is asked about each, and with which terms beside `text`.
+    for chunks: what is asked about each, and with which terms beside `text`. `model` and `temperature` are
+    for text completions: those of the process and of the request otherwise.
     """
 
     name: str
@@ -77,7 +90,9 @@ class Flow:
     concurrency: int = 8
     deliveries: int = 5
     budget: Budget = Budget()
-    provider: ProviderChoice | None = None
+    provider: ProviderChoice | TopicChoice | None = None
+    model: str | None = None
+    temperature: float | None = None
 
 
 def load(path: Path, *, processor: str = "prompt") -> list[Flow]:
