@@ -128,20 +128,13 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     """The flow in a document. Raises `FlowError`."""
     check(document, schema(), where, FlowError)
     name, workspace = document["name"], document.get("workspace", "default")
-    source, outputs, provider = document["input"], document["outputs"], document.get("provider")
+    source, outputs, parameters = document["input"], document["outputs"], document.get("parameters", {})
     kind = source.get("kind", "prompt-request")
+    _check_kind(document, kind, where)
     objects = outputs.get("objects", {})
     by_type = {"": objects} if isinstance(objects, str) else dict(objects.get("by-type", {}))
     if isinstance(objects, dict) and "default" in objects:
         by_type[""] = objects["default"]
-    if kind == "prompt-request" and "response" not in outputs:
-        raise FlowError(
-            "requests want responses",
-            where=where,
-            path="/outputs",
-            found=outputs,
-            expected="a `response` topic",
-        )
     try:
         flow = Flow(
             name=name,
@@ -153,7 +146,9 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
                 buffer=source.get("buffer", 1000),
             ),
             outputs=Outputs(
-                answers=topics.resolve(outputs.get("answers", f"persistent://tg/flow/{name}-answers")),
+                answers=None
+                if kind == "text-completion"
+                else topics.resolve(outputs.get("answers", f"persistent://tg/flow/{name}-answers")),
                 response=topics.resolve(outputs["response"]) if "response" in outputs else None,
                 objects={value: topics.resolve(topic) for value, topic in by_type.items()},
             ),
@@ -162,10 +157,9 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
             budget=Budget(**document.get("budget", {})),
-            provider=provider
-            and ProviderChoice(
-                provider["base-url"], provider["model"], provider.get("key-env", "OPENAI_API_KEY")
-            ),
+            provider=_provider(document.get("provider")),
+            model=parameters.get("model"),
+            temperature=_temperature(parameters.get("temperature"), where),
         )
     except TopicInvalid as error:
         raise FlowError(str(error), where=where) from None
@@ -173,7 +167,53 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     return flow
 
 
+def _check_kind(document: Any, kind: str, where: str) -> None:
+    outputs = document["outputs"]
+    if kind != "chunk" and "response" not in outputs:
+        raise FlowError(
+            "requests want responses",
+            where=where,
+            path="/outputs",
+            found=outputs,
+            expected="a `response` topic",
+        )
+    if kind == "text-completion":
+        foreign = [f"/outputs/{key}" for key in outputs if key != "response"]
+        foreign += ["/terms"] if "terms" in document else []
+    else:
+        foreign = ["/parameters"] if "parameters" in document else []
+    if foreign:
+        raise FlowError(f"says nothing about messages of the kind {kind}", where=where, path=foreign[0])
+
+
+def _provider(choice: Mapping[str, str] | None) -> ProviderChoice | TopicChoice | None:
+    if choice is None:
+        return None
+    if "request" in choice:
+        request, response = topics.resolve(choice["request"]), topics.resolve(choice["response"])
+        return TopicChoice(request, response, choice.get("model"))
+    return ProviderChoice(choice["base-url"], choice["model"], choice.get("key-env", "OPENAI_API_KEY"))
+
+
+def _temperature(value: str | float | None, where: str) -> float | None:
+    """TrustGraph's parameters are texts."""
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        raise FlowError(
+            "no temperature", where=where, path="/parameters/temperature", found=value, expected="a number"
+        ) from None
+
+
 def _check_topics(flow: Flow, where: str) -> None:
+    if isinstance(flow.provider, TopicChoice) and flow.provider.request == flow.input.topic:
+        raise FlowError(
+            "the flow would ask itself",
+            where=where,
+            path="/provider/request",
+            found=flow.input.topic,
+            expected="another topic than /input/topic",
+        )
     outputs = {
         "/outputs/answers": flow.outputs.answers,
         "/outputs/response": flow.outputs.response,
