@@ -28,15 +28,7 @@ class RedisServer:
     def start(self) -> None:
         """Start it, and wait until it listens."""
         assert BINARY is not None
-        command = (
-            BINARY,
-            "--port",
-            "0",
-            "--unixsocket",
-            str(self._socket),
-            "--save",
-            "",
-        )
+        command = (BINARY, "--port", "0", "--unixsocket", str(self._socket), "--save", "")
         self._process = subprocess.Popen(command, cwd=self._socket.parent, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + _START_SECONDS
         while not self._socket.exists():
