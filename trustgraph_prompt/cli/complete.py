@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from trustgraph_prompt.cli import options
 from trustgraph_prompt.cli.run import serve
 from trustgraph_prompt.errors import FlowError
@@ -43,6 +41,12 @@ def command(
                 found=other.input.kind,
                 expected="text-completion",
             )
-    prompts = Prompts(workspaces={flow.workspace for flow in served})
-    default = partial(options.provider, script, base_url)
-    serve(broker, served, prompts, default, model, concurrency, http, drain_timeout, config_topic=None)
+    serve(
+        broker,
+        served,
+        Prompts(workspaces={flow.workspace for flow in served}),
+        lambda named: options.provider(script, base_url, named or model),
+        concurrency=concurrency,
+        http=http,
+        drain_timeout=drain_timeout,
+    )

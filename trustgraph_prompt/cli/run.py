@@ -7,12 +7,13 @@ import logging
 import os
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import options
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.ask import Cache
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.worker import Flow, Prompts
     from trustgraph_prompt.worker.callers import Callers
@@ -32,6 +33,7 @@ def command(
     id: options.IdOption = "prompt",
     concurrency: options.ConcurrencyOption = None,
     http: options.HttpOption = None,
+    cache: options.CacheOption = "memory:",
     drain_timeout: options.DrainOption = options.DEFAULT_DRAIN,
     script: options.ProviderOption = None,
     base_url: options.BaseUrlOption = None,
@@ -50,8 +52,17 @@ def command(
     prompts = Prompts(files.load(templates or bundled.templates()), {flow.workspace for flow in served})
     for refusal in (error for snapshot in prompts.values() for error in snapshot.refused.values()):
         raise refusal
-    default = partial(options.provider, script, base_url)
-    serve(broker, served, prompts, default, model, concurrency, http, drain_timeout, config.TOPIC)
+    serve(
+        broker,
+        served,
+        prompts,
+        lambda named: options.provider(script, base_url, named or model),
+        concurrency=concurrency,
+        cache=options.cache(cache),
+        http=http,
+        drain_timeout=drain_timeout,
+        config_topic=config.TOPIC,
+    )
 
 
 def serve(
@@ -59,23 +70,24 @@ def serve(
     flows: list[Flow],
     prompts: Prompts,
     default: Callable[[str | None], Provider],
-    model: str | None,
+    *,
     concurrency: int | None,
     http: str | None,
     drain_timeout: float,
-    config_topic: str | None,
+    cache: Cache | None = None,
+    config_topic: str | None = None,
 ) -> None:
-    """Serve flows until SIGTERM. Raises `ConfigError`.
+    """Serve flows until SIGTERM; who names no provider is answered by `default` of the flow's model.
 
-    Flows that name no provider are answered by `default` of their model, or of `model`.
+    Raises `ConfigError`.
     """
     from trustgraph_prompt.worker import logs
     from trustgraph_prompt.worker.callers import Callers
 
     callers = Callers()
-    providers = _providers(flows, default, model, concurrency, callers)
+    providers = _providers(flows, default, concurrency, callers)
     logs.configure()
-    asyncio.run(_run(broker, flows, prompts, providers, callers, http, drain_timeout, config_topic))
+    asyncio.run(_run(broker, flows, prompts, providers, callers, cache, http, drain_timeout, config_topic))
 
 
 async def _run(
@@ -84,6 +96,7 @@ async def _run(
     prompts: Prompts,
     providers: dict[str, Provider],
     callers: Callers,
+    cache: Cache | None,
     http: str | None,
     drain_timeout: float,
     config_topic: str | None,
@@ -100,6 +113,8 @@ async def _run(
         stopping = closing.enter_context(signals())
         for provider in providers.values():
             closing.push_async_callback(provider.close)
+        if cache is not None:
+            closing.push_async_callback(cache.close)
         if http is not None:
             from trustgraph_prompt.worker.http import serve
 
@@ -117,6 +132,7 @@ async def _run(
             lambda flow: providers[flow.name],
             config_topic=config_topic,
             drain_timeout=drain_timeout,
+            cache=cache,
             health=health,
             metrics=metrics,
             stopping=stopping,
@@ -127,15 +143,14 @@ async def _run(
 def _providers(
     flows: list[Flow],
     default: Callable[[str | None], Provider],
-    model: str | None,
     concurrency: int | None,
     callers: Callers,
 ) -> dict[str, Provider]:
     """Who answers for each flow, by its name; `concurrency` bounds the calls of all of them together."""
     from trustgraph_prompt.llm import Limiter, Limits
 
-    default = cache(default)
-    providers = {flow.name: _named(flow, callers) or default(flow.model or model) for flow in flows}
+    of_model = lru_cache(default)
+    providers = {flow.name: _named(flow, callers) or of_model(flow.model) for flow in flows}
     if concurrency is None:
         return providers
     limits = Limits(in_flight=concurrency)

@@ -19,6 +19,7 @@ from trustgraph_prompt.llm.records import (
     Tool,
     ToolCall,
 )
+from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy
 from trustgraph_prompt.llm.scripted import ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.llm.topic import TopicProvider
@@ -37,6 +38,7 @@ __all__ = [
     "Message",
     "OpenAIProvider",
     "Provider",
+    "Response",
     "RetryPolicy",
     "RuntimeConfig",
     "ScriptedAnswer",

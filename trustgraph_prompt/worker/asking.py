@@ -41,8 +41,11 @@ async def put(
             retry=retry,
             clock=desk.clock,
             sleep=desk.sleep,
+            cache=desk.cache,
         )
         desk.metrics.asked(flow.name, prompt.id, outcome, desk.clock() - started)
+        if desk.cache is not None and prompt.cache is not None:
+            desk.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
         log.info(
             "%s",
             outcome.reason.value,
@@ -52,6 +55,7 @@ async def put(
                 "truncated": outcome.truncated,
                 "calls": len(outcome.calls),
                 "tokens": outcome.usage.total_tokens,
+                "cached": outcome.cached or None,
             },
         )
     return outcome
