@@ -303,6 +303,13 @@ def refusal(retry_after: float | None = None, *, delay: float = 0, text: str = "
     return ScriptedAnswer(text, delay=delay, error=ProviderRateLimit("slow down", retry_after=retry_after))
 
 
+def watched() -> tuple[Limits, list[float]]:
+    """Limits, and the pauses they tell of."""
+    shared, pauses = limits(), list[float]()
+    shared.on_pause = pauses.append
+    return shared, pauses
+
+
 class TestRefusals:
     def test_one_refusal_lets_nobody_in_for_as_long_as_it_says(self) -> None:
         async def main() -> None:
@@ -331,9 +338,9 @@ class TestRefusals:
 
     def test_refusals_of_calls_that_were_in_flight_do_not_add_up(self) -> None:
         async def main() -> None:
-            pauses: list[float] = []
+            shared, pauses = watched()
             model = Model(refusal(30), *(refusal(30, delay=n) for n in range(1, 10)))
-            provider = Limiter(model, Limits(clock=now, on_pause=pauses.append))
+            provider = Limiter(model, shared)
             await at_once(provider, [HELLO] * 10)
             assert now() == 9
             await text(provider)
@@ -356,9 +363,9 @@ class TestRefusals:
 
     def test_a_pause_without_a_length_grows_until_an_answer_comes(self) -> None:
         async def main() -> None:
-            pauses: list[float] = []
+            shared, pauses = watched()
             model = Model(*(refusal() for _ in range(8)), used(1), refusal(0), used(1))
-            provider = Limiter(model, Limits(clock=now, on_pause=pauses.append))
+            provider = Limiter(model, shared)
             for _ in range(11):
                 await category(provider)
 
@@ -368,9 +375,9 @@ class TestRefusals:
 
     def test_the_answer_of_a_call_that_was_in_flight_says_nothing_about_the_pause(self) -> None:
         async def main() -> None:
-            pauses: list[float] = []
+            shared, pauses = watched()
             model = Model(used(1, delay=2), refusal(), refusal())
-            provider = Limiter(model, Limits(clock=now, on_pause=pauses.append))
+            provider = Limiter(model, shared)
             await at_once(provider, [HELLO] * 2)  # the answer comes after the refusal
             await category(provider)
 
@@ -439,12 +446,13 @@ class Arrival:
 def arrivals(draw: st.DrawFn) -> Arrival:
     asked, answered = draw(st.integers(1, 60)), draw(st.integers(0, 60))
     return Arrival(
-        after=draw(st.sampled_from([0.0, 0.0, 0.0, 0.1, 1.0, 7.0, 59.9, 60.0])),
+        # eighths, so that a sum is as exact as a difference
+        after=draw(st.sampled_from([0.0, 0.0, 0.0, 0.125, 1.0, 7.0, 59.875, 60.0])),
         question=asked,
         answer=answered,
         spent=draw(st.integers(1, asked + answered)),
-        takes=draw(st.sampled_from([0.0, 0.3, 5.0, 61.0, 130.0])),
-        patience=draw(st.sampled_from([0.2, 30.0, 1e6, 1e6])),
+        takes=draw(st.sampled_from([0.0, 0.375, 5.0, 61.0, 130.0])),
+        patience=draw(st.sampled_from([0.25, 30.0, 1e6, 1e6])),
         fails=draw(st.booleans()),
     )
 
