@@ -15,6 +15,7 @@ import typer
 from trustgraph_prompt.cli import options
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.ask import Cache
     from trustgraph_prompt.llm import Limits, Provider
     from trustgraph_prompt.worker import Flow, Prompts
 
@@ -42,6 +43,7 @@ def command(
     http: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics.")
     ] = None,
+    cache: options.CacheOption = "memory:",
     drain_timeout: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="What is under way may take so long to finish.")
     ] = 30.0,
@@ -67,8 +69,9 @@ def command(
     if any(flow.provider is None for flow in served):
         default = options.provider(script, base_url, model)
     logs.configure()
+    providers = _providers(served, default)
     limits = Limits(concurrency, requests_per_minute, tokens_per_minute)
-    asyncio.run(_run(broker, served, prompts, _providers(served, default), limits, http, drain_timeout))
+    asyncio.run(_run(broker, served, prompts, providers, limits, options.cache(cache), http, drain_timeout))
 
 
 async def _run(
@@ -77,6 +80,7 @@ async def _run(
     prompts: Prompts,
     providers: dict[str, Provider],
     limits: Limits,
+    cache: Cache,
     http: str | None,
     drain_timeout: float,
 ) -> None:
@@ -96,6 +100,7 @@ async def _run(
         stopping = closing.enter_context(signals())
         for provider in providers.values():
             closing.push_async_callback(provider.close)
+        closing.push_async_callback(cache.close)
         if http is not None:
             from trustgraph_prompt.worker.http import serve
 
@@ -111,6 +116,7 @@ async def _run(
             prompts,
             lambda flow: limited[flow.name],
             drain_timeout=drain_timeout,
+            cache=cache,
             health=health,
             metrics=metrics,
             stopping=stopping,
