@@ -17,6 +17,8 @@ def command(
     flows: options.FlowsOption = None,
     id: options.IdOption = "text-completion",
     concurrency: options.ConcurrencyOption = None,
+    requests_per_minute: options.RequestsPerMinuteOption = None,
+    tokens_per_minute: options.TokensPerMinuteOption = None,
     http: options.HttpOption = None,
     drain_timeout: options.DrainOption = options.DEFAULT_DRAIN,
     script: options.ProviderOption = None,
@@ -29,6 +31,7 @@ def command(
     first SIGTERM or Ctrl-C finishes what is under way, a second one quits at once.
     """
     from trustgraph_prompt import bundled
+    from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.worker import Prompts, flow
 
     served = flow.load(flows or bundled.flows() / "completion", processor=id)
@@ -46,7 +49,7 @@ def command(
         served,
         Prompts(workspaces={flow.workspace for flow in served}),
         lambda named: options.provider(script, base_url, named or model),
-        concurrency=concurrency,
+        Limits(concurrency, requests_per_minute, tokens_per_minute),
         http=http,
         drain_timeout=drain_timeout,
     )

@@ -101,6 +101,14 @@ DrainOption = Annotated[
     ),
 ]
 DEFAULT_DRAIN = 30.0
+RequestsPerMinuteOption = Annotated[
+    int | None,
+    typer.Option("--requests-per-minute", min=1, help="Calls to models in any minute, over all flows."),
+]
+TokensPerMinuteOption = Annotated[
+    int | None,
+    typer.Option("--tokens-per-minute", min=1, help="Tokens of models in any minute, over all flows."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
 
 

@@ -14,7 +14,7 @@ from trustgraph_prompt.cli import options
 
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Cache
-    from trustgraph_prompt.llm import Provider
+    from trustgraph_prompt.llm import Limits, Provider
     from trustgraph_prompt.worker import Flow, Prompts
     from trustgraph_prompt.worker.callers import Callers
 
@@ -32,6 +32,8 @@ def command(
     templates: options.TemplatesOption = None,
     id: options.IdOption = "prompt",
     concurrency: options.ConcurrencyOption = None,
+    requests_per_minute: options.RequestsPerMinuteOption = None,
+    tokens_per_minute: options.TokensPerMinuteOption = None,
     http: options.HttpOption = None,
     cache: options.CacheOption = "memory:",
     drain_timeout: options.DrainOption = options.DEFAULT_DRAIN,
@@ -45,6 +47,7 @@ def command(
     config topic (see `config push`), and where that says nothing, from files.
     """
     from trustgraph_prompt import bundled
+    from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker import Prompts, config, flow
 
@@ -57,7 +60,7 @@ def command(
         served,
         prompts,
         lambda named: options.provider(script, base_url, named or model),
-        concurrency=concurrency,
+        Limits(concurrency, requests_per_minute, tokens_per_minute),
         cache=options.cache(cache),
         http=http,
         drain_timeout=drain_timeout,
@@ -70,8 +73,8 @@ def serve(
     flows: list[Flow],
     prompts: Prompts,
     default: Callable[[str | None], Provider],
+    limits: Limits,
     *,
-    concurrency: int | None,
     http: str | None,
     drain_timeout: float,
     cache: Cache | None = None,
@@ -85,9 +88,10 @@ def serve(
     from trustgraph_prompt.worker.callers import Callers
 
     callers = Callers()
-    providers = _providers(flows, default, concurrency, callers)
+    providers = _providers(flows, default, callers)
     logs.configure()
-    asyncio.run(_run(broker, flows, prompts, providers, callers, cache, http, drain_timeout, config_topic))
+    run = _run(broker, flows, prompts, providers, limits, callers, cache, http, drain_timeout, config_topic)
+    asyncio.run(run)
 
 
 async def _run(
@@ -95,6 +99,7 @@ async def _run(
     flows: list[Flow],
     prompts: Prompts,
     providers: dict[str, Provider],
+    limits: Limits,
     callers: Callers,
     cache: Cache | None,
     http: str | None,
@@ -102,13 +107,17 @@ async def _run(
     config_topic: str | None,
 ) -> None:
     from trustgraph_prompt.broker import connect
+    from trustgraph_prompt.llm import Limiter
     from trustgraph_prompt.worker import Worker
+    from trustgraph_prompt.worker.call_metrics import Metered
     from trustgraph_prompt.worker.health import Health
     from trustgraph_prompt.worker.metrics import Metrics
     from trustgraph_prompt.worker.patience import insist
     from trustgraph_prompt.worker.process import signals
 
     health, metrics = Health(), Metrics()
+    metrics.calls.watch(limits)
+    limited = {name: Limiter(Metered(each, metrics.calls), limits) for name, each in providers.items()}
     async with AsyncExitStack() as closing:
         stopping = closing.enter_context(signals())
         for provider in providers.values():
@@ -129,7 +138,7 @@ async def _run(
             broker,
             flows,
             prompts,
-            lambda flow: providers[flow.name],
+            lambda flow: limited[flow.name],
             config_topic=config_topic,
             drain_timeout=drain_timeout,
             cache=cache,
@@ -141,20 +150,11 @@ async def _run(
 
 
 def _providers(
-    flows: list[Flow],
-    default: Callable[[str | None], Provider],
-    concurrency: int | None,
-    callers: Callers,
+    flows: list[Flow], default: Callable[[str | None], Provider], callers: Callers
 ) -> dict[str, Provider]:
-    """Who answers for each flow, by its name; `concurrency` bounds the calls of all of them together."""
-    from trustgraph_prompt.llm import Limiter, Limits
-
+    """Who answers for each flow, by its name."""
     of_model = lru_cache(default)
-    providers = {flow.name: _named(flow, callers) or of_model(flow.model) for flow in flows}
-    if concurrency is None:
-        return providers
-    limits = Limits(in_flight=concurrency)
-    return {name: Limiter(provider, limits) for name, provider in providers.items()}
+    return {flow.name: _named(flow, callers) or of_model(flow.model) for flow in flows}
 
 
 def _named(flow: Flow, callers: Callers) -> Provider | None:
