@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.llm.limiter import Limiter
+from trustgraph_prompt.llm.limits import Limits
 from trustgraph_prompt.llm.provider import Provider
 from trustgraph_prompt.llm.records import (
     Call,
@@ -18,6 +19,7 @@ from trustgraph_prompt.llm.records import (
     Tool,
     ToolCall,
 )
+from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy
 from trustgraph_prompt.llm.scripted import ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.llm.timeout import Timeout
@@ -32,9 +34,11 @@ __all__ = [
     "Identity",
     "ImageBlock",
     "Limiter",
+    "Limits",
     "Message",
     "OpenAIProvider",
     "Provider",
+    "Response",
     "RetryPolicy",
     "RuntimeConfig",
     "ScriptedAnswer",

@@ -9,6 +9,7 @@ from dataclasses import replace
 import aiohttp
 
 from trustgraph_prompt.llm import in_words, openai_models, openai_request
+from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.openai_answer import Answer
 from trustgraph_prompt.llm.openai_errors import Refusal
 from trustgraph_prompt.llm.openai_http import Server, body_of, events_of
@@ -22,7 +23,7 @@ from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, Patience, Timeout
 _READY = 30.0
 
 
-class OpenAIProvider:
+class OpenAIProvider(Completer):
     """One model of one server. Any number of calls at a time, over connections that are kept.
 
     `base_url` is what stands before `/chat/completions`; a bare host gets `/v1`. The key goes into the
