@@ -16,7 +16,7 @@ from trustgraph_prompt import errors
 from trustgraph_prompt.ask import Piece, ask
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import ProviderError, Reason
-from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm import Call, FinishReason, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome, Stage
 

@@ -42,8 +42,8 @@ class Answer:
     """On the flow's compacted answers topic under the request's id, published after its objects.
 
     `objects` are the ids of the objects that stand: one that no answer names came from a run that died.
-    `value` holds what a `text` or `json` prompt gave. `reason`, `stage` and `issues` are the Outcome's.
-    `cost` is money, None where the flow has no price.
+    `value` holds what a `text` or `json` prompt gave. `reason`, `stage`, `issues` and `cached` are the
+    Outcome's. `cost` is money, None where the flow has no price.
     """
 
     request: str
@@ -62,6 +62,7 @@ class Answer:
     usage: Mapping[str, int | None] = field(default_factory=dict)
     cost: float | None = None
     source: Mapping[str, str] = field(default_factory=dict)
+    cached: bool = False
 
     @classmethod
     def of(
@@ -104,6 +105,7 @@ class Answer:
             usage=asdict(outcome.usage),
             cost=outcome.cost,
             source=request.source,
+            cached=outcome.cached,
         )
 
     @classmethod

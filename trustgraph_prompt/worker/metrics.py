@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.worker.call_metrics import CallMetrics
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -44,11 +45,19 @@ class Metrics:
         )
         self._tokens = counter("tokens", "Tokens paid for", "flow", "prompt", "model", "direction", "reason")
         self._cost = counter("cost", "Money paid, where the flow has a price", "flow", "prompt", "model")
+        self._lookups = counter(
+            "cache_lookups",
+            "Requests of prompts with a cache, by whether it had an answer",
+            "flow",
+            "prompt",
+            "result",
+        )
         self._in_work = gauge("requests_in_work", "Requests in work now", "flow")
         self._put_off = counter("requests_put_off", "Requests to be tried again later", "flow")
         self._buried = counter("dead_letters", "Requests that became dead letters", "flow", "error")
         self._prompts = gauge("prompts", "Prompts that are served", "workspace")
         self._refused = gauge("config_refused", "Config entries that are refused", "workspace")
+        self.calls = CallMetrics(self.registry, prefix)
 
     @contextmanager
     def in_work(self, flow: str) -> Iterator[None]:
@@ -74,6 +83,10 @@ class Metrics:
             self._tokens.labels(flow, prompt, model, "out", reason).inc(call.usage.completion_tokens or 0)
             if call.cost is not None:
                 self._cost.labels(flow, prompt, model).inc(call.cost)
+
+    def looked_up(self, flow: str, prompt: str, *, hit: bool) -> None:
+        """A request of a prompt with a cache was answered: from there, or by asking."""
+        self._lookups.labels(flow, prompt, "hit" if hit else "miss").inc()
 
     def put_off(self, flow: str) -> None:
         """A request is to be tried again later."""
