@@ -19,7 +19,9 @@ from trustgraph_prompt.errors import ProviderError, StructuredOutputInvalid
 from trustgraph_prompt.llm import OpenAIProvider, Response, RetryPolicy, RuntimeConfig, Timeout
 
 HERE = Path(__file__).parent
-CASES = sorted(HERE.glob("[0-9]*.yaml"))
+CASES = sorted(path.stem for path in HERE.glob("[0-9]*.yaml"))
+CASE = {"provider", "replies", "calls", "requests"}
+CALL = {"complete", "ready", "response", "error", "heard", "retries"}
 HELLO = [{"role": "user", "content": "Hello?"}]
 NOBODY = "http://127.0.0.1:9"  # the port "discard", where nothing listens
 
@@ -32,9 +34,9 @@ async def server() -> AsyncIterator[ModelServer]:
     await server.stop()
 
 
-@pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
-async def test_a_case(path: Path, server: ModelServer) -> None:
-    case = yaml.safe_load(path.read_text())
+@pytest.mark.parametrize("name", CASES)
+async def test_a_case(name: str, server: ModelServer) -> None:
+    case = read_case(name)
     replies = iter([reply_of(reply) for reply in case.get("replies", [])])
     server.reply = lambda body: next(replies, Reply(status=500))
     options = {"model": "small", **case.get("provider", {})}
@@ -50,26 +52,37 @@ async def test_a_case(path: Path, server: ModelServer) -> None:
         assert wanted.get("headers", {}).items() <= headers.items()
 
 
-@pytest.mark.parametrize("path", CASES, ids=[path.stem for path in CASES])
-def test_every_case_says_what_it_shows(path: Path) -> None:
-    assert 2 <= len(path.with_suffix(".md").read_text().strip().splitlines()) <= 10
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_says_what_it_shows(name: str) -> None:
+    title, blank, *text = (HERE / f"{name}.md").read_text().splitlines()
+    assert (title.startswith("# "), blank) == (True, "")
+    assert 1 <= len(text) <= 8
+
+
+def read_case(name: str) -> dict[str, Any]:
+    """A case, all of whose keys mean something."""
+    case: dict[str, Any] = yaml.safe_load((HERE / f"{name}.yaml").read_text())
+    calls = case.get("calls", [{key: case[key] for key in CALL & case.keys()}])
+    unknown = [*case.keys() - CASE - (set() if "calls" in case else CALL)]
+    assert not [*unknown, *(key for call in calls for key in call.keys() - CALL)]
+    return case
 
 
 async def make(call: Mapping[str, Any], provider: OpenAIProvider) -> None:
     """Make one call, and hold what comes of it against what is expected."""
     heard: list[str] = []
     retries: list[str] = []
+    found: dict[str, Any] = {}
+    outcome = "response"
     try:
         if "ready" in call:
-            found = await provider.ready()
+            await provider.ready()
         else:
-            found = await complete(call["complete"], provider, heard, retries)
+            found = said(await complete(call["complete"], provider, heard, retries))
     except (ProviderError, StructuredOutputInvalid) as error:
-        assert "error" in call, error
-        check(call["error"], told(error))
-    else:
-        assert "error" not in call, found
-        check(call.get("response", {}), {} if found is None else said(found))
+        outcome, found = "error", told(error)
+    assert outcome == ("error" if "error" in call else "response"), found
+    check(call.get(outcome, {}), found)
     assert heard == call.get("heard", heard)
     assert retries == call.get("retries", [])
 
@@ -92,7 +105,8 @@ async def complete(
         arguments["retry"] = policy_of(given["retry"], on_retry)
     before = copy.deepcopy({key: value for key, value in arguments.items() if key != "retry"})
     try:
-        return await provider.complete(**arguments, listen=listen)
+        response: Response[Any] = await provider.complete(**arguments, listen=listen)
+        return response
     finally:
         assert {key: value for key, value in arguments.items() if key != "retry"} == before
 
@@ -150,7 +164,7 @@ def envelope(
 
 
 def events_of(written: list[Any]) -> Iterator[bytes]:
-    """Each event as it is, but for one with a `delta`, which gets its envelope, and for text, which is raw."""
+    """Each event in its envelope: what has a `delta` is a choice, and a text is raw."""
     for one in written:
         if isinstance(one, str):
             yield one.encode() if one != "[DONE]" else DONE
@@ -216,7 +230,7 @@ def check(expected: Mapping[str, Any], found: Any) -> None:
 
 
 def at(path: str) -> str:
-    return path if path.startswith("/") else f"/{path}"
+    return path if path.startswith("/") or not path else f"/{path}"
 
 
 def same(found: Any, expected: Any, path: str) -> None:
