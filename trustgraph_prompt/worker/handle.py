@@ -44,7 +44,7 @@ async def _ask(request: Request, flow: Flow, desk: Desk, outbox: Outbox) -> tupl
         raise RequestError(f"workspace {flow.workspace!r} has no prompts", type="no-configuration")
     prompt, question = snapshot.question(request.prompt, request.terms)
     started = desk.clock()
-    with logs.about(prompt=prompt.id):
+    with logs.about(prompt=prompt.id), desk.tracing.asking(prompt) as tell:
         outcome = await ask(
             prompt,
             question,
@@ -56,6 +56,7 @@ async def _ask(request: Request, flow: Flow, desk: Desk, outbox: Outbox) -> tupl
             sleep=desk.sleep,
             cache=desk.cache,
         )
+        tell(outcome)
         desk.metrics.asked(flow.name, prompt.id, outcome, desk.clock() - started)
         if desk.cache is not None and prompt.cache is not None:
             desk.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
