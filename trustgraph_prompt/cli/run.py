@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.ask import Cache
     from trustgraph_prompt.llm import Limits, Provider
     from trustgraph_prompt.worker import Flow, Prompts
+    from trustgraph_prompt.worker.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ def command(
     from trustgraph_prompt import bundled
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.prompts import files
-    from trustgraph_prompt.worker import Prompts, flow, logs
+    from trustgraph_prompt.worker import Prompts, flow, logs, tracing
 
     served = flow.load(flows or bundled.flows(), processor=id)
     prompts = Prompts(files.load(templates or bundled.templates()), {flow.workspace for flow in served})
@@ -71,7 +72,8 @@ def command(
     logs.configure()
     providers = _providers(served, default)
     limits = Limits(concurrency, requests_per_minute, tokens_per_minute)
-    asyncio.run(_run(broker, served, prompts, providers, limits, options.cache(cache), http, drain_timeout))
+    kept, traced = options.cache(cache), tracing.from_environment()
+    asyncio.run(_run(broker, served, prompts, providers, limits, kept, traced, http, drain_timeout))
 
 
 async def _run(
@@ -81,6 +83,7 @@ async def _run(
     providers: dict[str, Provider],
     limits: Limits,
     cache: Cache,
+    tracing: Tracing,
     http: str | None,
     drain_timeout: float,
 ) -> None:
@@ -95,9 +98,13 @@ async def _run(
 
     health, metrics = Health(), Metrics()
     metrics.calls.watch(limits)
-    limited = {name: Limiter(Metered(each, metrics.calls), limits) for name, each in providers.items()}
+    limited = {
+        name: Limiter(Metered(tracing.provider(each), metrics.calls), limits)
+        for name, each in providers.items()
+    }
     async with AsyncExitStack() as closing:
         stopping = closing.enter_context(signals())
+        closing.push_async_callback(tracing.close)
         for provider in providers.values():
             closing.push_async_callback(provider.close)
         closing.push_async_callback(cache.close)
@@ -111,12 +118,13 @@ async def _run(
             return
         await closing.enter_async_context(broker)
         worker = Worker(
-            broker,
+            tracing.broker(broker),
             flows,
             prompts,
             lambda flow: limited[flow.name],
             drain_timeout=drain_timeout,
             cache=cache,
+            tracing=tracing,
             health=health,
             metrics=metrics,
             stopping=stopping,
