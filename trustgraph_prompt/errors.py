@@ -237,6 +237,12 @@ class ProviderUnsupportedContentBlock(ProviderError):
     category = "provider_unsupported_content_block"
 
 
+#: The errors of providers by their category.
+PROVIDER_ERRORS: Mapping[str, type[ProviderError]] = {
+    kind.category: kind for kind in ProviderError.__subclasses__()
+}
+
+
 class BrokerError(TrustgraphPromptError):
     """Messages could not move."""
 
