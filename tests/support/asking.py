@@ -34,6 +34,7 @@ class Script:
     """A scripted provider that remembers what it was asked."""
 
     identity = Identity("test")
+
     def __init__(self, *answers: ScriptedAnswer, prefill: bool = False) -> None:
         self.prefill = prefill
         self.calls: list[Call] = []
