@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from trustgraph_prompt.llm import Call, Delta, Identity, Limiter, Message
+from trustgraph_prompt.llm import Call, Delta, Identity, Limiter, Limits, Message
 
 CALL = Call([Message("user", "Say it.")])
 
@@ -39,9 +39,9 @@ async def text(provider: Limiter) -> str:
     return "".join([delta.text async for delta in provider.stream(CALL)])
 
 
-async def test_no_more_calls_are_in_flight_than_there_are_slots() -> None:
-    slots, slow = asyncio.Semaphore(3), Slow()
-    providers = [Limiter(slow, slots), Limiter(slow, slots)]
+async def test_no_more_calls_are_in_flight_than_the_limit_says() -> None:
+    limits, slow = Limits(3), Slow()
+    providers = [Limiter(slow, limits), Limiter(slow, limits)]
     calls = [asyncio.create_task(text(providers[n % 2])) for n in range(10)]
     while slow.now < 3:
         await asyncio.sleep(0)
@@ -51,8 +51,8 @@ async def test_no_more_calls_are_in_flight_than_there_are_slots() -> None:
     assert slow.most == 3
 
 
-async def test_a_call_that_is_left_gives_its_slot_back() -> None:
-    provider = Limiter(Slow(), asyncio.Semaphore(1))
+async def test_a_call_that_is_left_gives_its_place_back() -> None:
+    provider = Limiter(Slow(), Limits(1))
     for _ in range(3):
         async with aclosing(provider.stream(CALL)) as deltas:
             assert (await anext(deltas)).text == "Hello"
@@ -60,7 +60,7 @@ async def test_a_call_that_is_left_gives_its_slot_back() -> None:
 
 async def test_a_call_that_is_left_is_left_by_the_provider_within() -> None:
     slow = Slow()
-    async with aclosing(Limiter(slow, asyncio.Semaphore(1)).stream(CALL)) as deltas:
+    async with aclosing(Limiter(slow, Limits(1)).stream(CALL)) as deltas:
         await anext(deltas)
         assert slow.now == 1
 
@@ -70,6 +70,6 @@ async def test_a_call_that_is_left_is_left_by_the_provider_within() -> None:
 async def test_closing_closes_the_provider_within() -> None:
     slow = Slow()
 
-    await Limiter(slow, asyncio.Semaphore(1)).close()
+    await Limiter(slow, Limits(1)).close()
 
     assert slow.go_on.is_set()

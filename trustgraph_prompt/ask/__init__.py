@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from trustgraph_prompt.ask.cache import Cache, MemoryCache
+from trustgraph_prompt.ask.cache_redis import RedisCache
 from trustgraph_prompt.ask.hearing import Listen, Piece
 from trustgraph_prompt.ask.loop import ask
 
-__all__ = ["Listen", "Piece", "ask"]
+__all__ = ["Cache", "Listen", "MemoryCache", "Piece", "RedisCache", "ask"]

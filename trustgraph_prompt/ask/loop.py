@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from trustgraph_prompt.ask import messages
 from trustgraph_prompt.ask.allowance import Allowance, BudgetSpent
+from trustgraph_prompt.ask.cache import Cache
+from trustgraph_prompt.ask.cached import cached
 from trustgraph_prompt.ask.harvest import Harvest, Reply
 from trustgraph_prompt.ask.hearing import Hearing, Listen
 from trustgraph_prompt.ask.verdict import is_worth_another_attempt, verdict
@@ -31,6 +34,7 @@ async def ask(
     retry: RetryPolicy = RetryPolicy(),
     clock: Callable[[], float] = time.time,
     sleep: Sleep = asyncio.sleep,
+    cache: Cache | None = None,
 ) -> Outcome:
     """What came of a question: always an outcome, with every call that was made and why.
 
@@ -38,12 +42,28 @@ async def ask(
     again with what is wrong with it, up to the attempts of prompt and budget; a jsonl answer that was cut is
     continued (docs/asking.md). `published` and `clock` are in seconds since the epoch; without `published`
     the seconds of the budget count from now. `price` turns tokens into the money of the budget. `listen` is
-    awaited with each piece of the answer as soon as it stands; what it raises ends the asking.
+    awaited with each piece of the answer as soon as it stands; what it raises ends the asking. `cache` keeps
+    the answers of prompts that let it (docs/caching.md).
     """
     allowance = Allowance(budget, clock=clock, published=published, price=price)
-    asking = _Asking(prompt, provider, allowance, retry, listen, sleep)
-    harvest = asking.harvest
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
+    asking = _Asking(prompt, provider, allowance, retry, listen, sleep)
+    converse = partial(_converse, asking, question, attempts)
+    if cache is None or prompt.cache is None:
+        return await converse()
+    return await cached(
+        converse,
+        prompt,
+        question,
+        provider.identity,
+        cache,
+        listen=listen,
+        seconds_left=allowance.seconds_left,
+    )
+
+
+async def _converse(asking: _Asking, question: Question, attempts: int) -> Outcome:
+    harvest = asking.harvest
     if attempts < 1:
         return verdict(harvest, Issue(Reason.BUDGET_SPENT, "the budget has no attempts"))
     why, conversation = "first", messages.opening(question)
@@ -53,7 +73,7 @@ async def ask(
         except BudgetSpent as end:
             return verdict(harvest, Issue(Reason.BUDGET_SPENT, str(end)))
         except ProviderError as error:
-            if spent := allowance.spent():
+            if spent := asking.allowance.spent():
                 return verdict(harvest, Issue(Reason.BUDGET_SPENT, spent), error)
             return verdict(harvest, Issue(Reason.PROVIDER_ERROR, f"{error.category}: {error}"), error)
         if harvest.may_go_on:
@@ -81,7 +101,7 @@ class _Asking:
         self.harvest = Harvest(prompt.contract)
         self._prompt = prompt
         self._provider = provider
-        self._allowance = allowance
+        self.allowance = allowance
         self._retry = retry
         self._listen = listen
         self._sleep = sleep
@@ -96,23 +116,23 @@ class _Asking:
         async def attempt() -> Reply:
             return await self._call(next(reasons, "transient"), conversation)
 
-        return await self._retry.run(attempt, sleep=self._sleep, seconds_left=self._allowance.seconds_left)
+        return await self._retry.run(attempt, sleep=self._sleep, seconds_left=self.allowance.seconds_left)
 
     async def _call(self, why: str, conversation: Sequence[Message]) -> Reply:
         call = Call(
             conversation,
-            config=self._prompt.config.at_most(self._allowance.answer_tokens(conversation)),
+            config=self._prompt.config.at_most(self.allowance.answer_tokens(conversation)),
             labels={"prompt": self._prompt.id, "call": str(len(self.harvest.calls) + 1), "why": why},
         )
         hearing = Hearing(self._prompt.contract, self.harvest.is_new, self._listen)
         broken: ProviderError | None = None
         try:
-            await hearing.hear(self._allowance.in_time(self._provider.stream(call)))
+            await hearing.hear(self.allowance.in_time(self._provider.stream(call)))
         except ProviderError as error:
             broken = error
         report = hearing.report(why, broken)
         if broken is None or hearing.written or report.usage != Usage():
-            self._allowance.pay(call, report.usage, hearing.written)
+            self.allowance.pay(call, report.usage, hearing.written)
         self.harvest.calls.append(report)
         if broken and not hearing.text:
             raise broken

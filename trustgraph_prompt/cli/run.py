@@ -111,7 +111,7 @@ async def _run(
 
 def _providers(flows: list[Flow], default: Provider | None, concurrency: int | None) -> dict[str, Provider]:
     """Who answers for each flow, by its name; `concurrency` bounds the calls of all of them together."""
-    from trustgraph_prompt.llm import Limiter, OpenAIProvider
+    from trustgraph_prompt.llm import Limiter, Limits, OpenAIProvider
 
     providers: dict[str, Provider] = {}
     for flow in flows:
@@ -123,5 +123,5 @@ def _providers(flows: list[Flow], default: Provider | None, concurrency: int | N
             providers[flow.name] = OpenAIProvider(flow.provider.base_url, flow.provider.model, api_key=key)
     if concurrency is None:
         return providers
-    slots = asyncio.Semaphore(concurrency)
-    return {name: Limiter(provider, slots) for name, provider in providers.items()}
+    limits = Limits(in_flight=concurrency)
+    return {name: Limiter(provider, limits) for name, provider in providers.items()}

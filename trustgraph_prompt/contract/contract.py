@@ -13,15 +13,17 @@ from typing import Any, Literal, NamedTuple, get_args
 import orjson
 
 from trustgraph_prompt.contract.branches import branches_of, declares, discriminator_of
+from trustgraph_prompt.contract.build import Build, Refused, elements
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import Limits
+from trustgraph_prompt.contract.of import describe
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.schema import Schema, plain_schema
 from trustgraph_prompt.contract.versions import PROPERTY, Version, Versioned, Versions, parse_versions
-from trustgraph_prompt.errors import ContractError, Issue, Reason
+from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
 
 Format = Literal["text", "json", "jsonl"]
 JsonSchema = Mapping[str, Any] | bool
@@ -29,7 +31,7 @@ JsonSchema = Mapping[str, Any] | bool
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What an answer must be. Immutable; made by `from_schema`, compared by `fingerprint`.
+    """What an answer must be. Immutable; made by `from_schema` or `of`, compared by `fingerprint`.
 
     `schema` describes one object of a jsonl answer, the value of a json answer, or one element of it where
     `many` says that the value is a list; None lets everything pass. `discriminator` is the property whose
@@ -50,6 +52,7 @@ class Contract:
     limits: Limits = field(default=Limits(), compare=False)
     discriminator: str | None = field(default=None, compare=False)
     _judge: Judge | Versions = field(default=Judge(), repr=False, compare=False)
+    _build: Build | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_schema(
@@ -105,6 +108,60 @@ class Contract:
             _judge=judge,
         )
         return replace(contract, fingerprint=contract._hash())
+
+    @classmethod
+    def of(
+        cls,
+        type: object,
+        *,
+        format: Format = "json",
+        name: str | None = None,
+        repair: bool = False,
+        extra: Extra | None = None,
+        coerce: bool = False,
+        invariants: Iterable[object] = (),
+        limits: Limits = Limits(),
+    ) -> Contract:
+        """A contract from a type: a dataclass, a Pydantic model, or a list of such, which asks for many.
+
+        Fields may be of the types of JSON, `Any`, datetime, date, time, UUID and Decimal (strings), Enum,
+        Literal, unions, lists, tuples, sets, dicts with string keys, dataclasses and models; those without a
+        default are required. `field(metadata={"description": …})` and docstrings go into the schema. `name`
+        is by default that of the class, the other options are as in `from_schema`; `build` makes instances.
+
+        Raises `ContractError` with the class and field that cannot be described.
+        """
+        described = describe(type)
+        contract = cls.from_schema(
+            described.schema,
+            format=format,
+            many=described.many or format == "jsonl",
+            name=name or described.name,
+            repair=repair,
+            extra=extra,
+            coerce=coerce,
+            invariants=invariants,
+            limits=limits,
+        )
+        return replace(contract, _build=described.build)
+
+    def build(self, value: Any) -> Any:
+        """What an accepted value is as the contract's type; the value itself where there is none.
+
+        The value is one object of a jsonl answer, or the value of a json answer (then a list of instances
+        where it is one). Raises `StructuredOutputInvalid` with its `issues` where the class itself refuses
+        what its schema accepts.
+        """
+        if self._build is None:
+            return value
+        try:
+            return elements(self._build, list)(value) if self._is_list else self._build(value)
+        except Refused as refused:
+            issues, cause = refused.issues, refused.__cause__
+        except RecursionError:
+            issues, cause = (Issue(Reason.SCHEMA_VALUE_ERROR, "nested too deep for instances"),), None
+        message = "; ".join(map(str, issues))
+        raise StructuredOutputInvalid(message, response_schema=self.schema, issues=issues) from cause
 
     def conform(self, value: Any) -> Any:
         """What the contract makes of a value before it is judged: extra keys dropped, scalars converted.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trustgraph_prompt.errors import ContractError
 
-_DEEPEST = 1_000  # the decoder gives up a little later, the validator crashes at some tens of thousands
+DEEPEST = 1_000  # the decoder gives up a little later, the validator crashes at some tens of thousands
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Limits:
 
     def __post_init__(self) -> None:
         _check("objects", self.objects, self.objects, "1 or more")
-        _check("depth", self.depth, _DEEPEST, f"1 to {_DEEPEST:,}")
+        _check("depth", self.depth, DEEPEST, f"1 to {DEEPEST:,}")
 
 
 def _check(name: str, number: object, most: int, expected: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.llm.limiter import Limiter
+from trustgraph_prompt.llm.limits import Limits
 from trustgraph_prompt.llm.provider import Provider
 from trustgraph_prompt.llm.records import (
     Call,
@@ -31,6 +32,7 @@ __all__ = [
     "Identity",
     "ImageBlock",
     "Limiter",
+    "Limits",
     "Message",
     "OpenAIProvider",
     "Provider",

@@ -1,27 +1,45 @@
-"""A provider around a provider that bounds how many calls are in flight."""
+"""A provider around a provider whose calls keep to limits."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
+from trustgraph_prompt.errors import ProviderRateLimit
+from trustgraph_prompt.llm.limits import Limits
 from trustgraph_prompt.llm.provider import Around, Provider
 from trustgraph_prompt.llm.records import Call, Delta
+from trustgraph_prompt.llm.tokens import estimate, estimate_messages
 
 
 class Limiter(Around):
-    """Waits for a slot before each call and keeps it until the answer has ended.
+    """Waits for its turn before each call, and keeps its place until the answer has ended.
 
-    Several limiters given the same semaphore share its slots: the cap of a whole process.
+    Limiters given the same limits share them: what a process may ask of its providers together. A call is
+    expected to take its question and what the answer may have at most, where that is said; it took what the
+    provider reports, or what was said, where it reports nothing. A call that brought nothing took nothing.
     """
 
-    def __init__(self, provider: Provider, slots: asyncio.Semaphore) -> None:
+    def __init__(self, provider: Provider, limits: Limits) -> None:
         super().__init__(provider)
-        self._slots = slots
+        self._limits = limits
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """The provider's own answer, once there is a slot."""
-        async with self._slots, aclosing(self.provider.stream(call)) as deltas:
-            async for delta in deltas:
-                yield delta
+        """The answer of the provider within, once there is a place. Raises what `Limits.enter` raises."""
+        counts = self._limits.counts_tokens
+        question = estimate_messages(call.messages) if counts else 0
+        place = await self._limits.enter(question + (call.config.answer_limit or 0))
+        reported = written = 0
+        try:
+            async with aclosing(self.provider.stream(call)) as deltas:
+                async for delta in deltas:
+                    if counts:
+                        written += estimate(delta.thinking) + estimate(delta.text)
+                        reported = delta.usage.tokens if delta.usage else reported
+                    yield delta
+            self._limits.answered(place)
+        except ProviderRateLimit as error:
+            self._limits.refused(place, error.retry_after)
+            raise
+        finally:
+            self._limits.leave(place, reported or (question + written if written else 0))

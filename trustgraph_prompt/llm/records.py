@@ -85,6 +85,12 @@ class RuntimeConfig:
     stop_sequences: tuple[str, ...] | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def answer_limit(self) -> int | None:
+        """Tokens of the answer at most, under whichever name it is said; None where nothing limits it."""
+        said = (self.max_tokens, *(self.extras.get(name) for name in _LIMITS))
+        return min((tokens for tokens in said if isinstance(tokens, int)), default=None)
+
     def at_most(self, tokens: int | None) -> RuntimeConfig:
         """The same for an answer of at most `tokens` tokens, said under the name that the extras use."""
         if tokens is None:

@@ -28,6 +28,9 @@ TRUSTGRAPH_ALIASES = {
 }
 """Two names of one prompt: the first in TrustGraph's code, the second in its documents."""
 
+CACHE_SECONDS = 3600.0
+"""How long answers may be given again where a prompt says `cache: true`."""
+
 _JUDGING_KEYS = ("repair", "extra", "coerce", "invariants", "versions")
 
 _CONFIG_KEYS = {
@@ -54,7 +57,8 @@ class PromptDefinition:
     """One prompt, compiled.
 
     `terms` are values of terms that a request leaves out. `system` is the prompt's own if `own_system`, else
-    its workspace's. `version` is a hash (sha256, hex) over everything that decides the answer.
+    its workspace's. `cache` is for how many seconds an answer may be given again, None for never; it is no
+    part of `version`, a hash (sha256, hex) over everything that decides the answer.
     """
 
     id: str
@@ -67,6 +71,7 @@ class PromptDefinition:
     own_system: bool = False
     terms: Mapping[str, Any] = field(default_factory=dict)
     description: str = ""
+    cache: float | None = None
     version: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +111,7 @@ class PromptDefinition:
             own_system=own_system is not None,
             terms=entry.get("terms", {}),
             description=entry.get("description", ""),
+            cache=_seconds(entry.get("cache", False)),
         )
 
     def under(self, system: Template) -> PromptDefinition:
@@ -136,6 +142,12 @@ def system_template(value: object) -> Template:
     check(value, SYSTEM_SCHEMA, "system", PromptError)
     assert isinstance(value, dict)
     return _template(value["prompt"], value["dialect"], "system", "/prompt")
+
+
+def _seconds(cache: bool | Mapping[str, float]) -> float | None:
+    if isinstance(cache, bool):
+        return CACHE_SECONDS if cache else None
+    return cache["seconds"]
 
 
 def _template(source: str, dialect: Literal["jinja", "ibis"], where: str, path: str) -> Template:

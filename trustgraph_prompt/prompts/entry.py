@@ -86,6 +86,20 @@ SCHEMA: Mapping[str, Any] = {
             "default": 1,
             "description": "How often the question is put until the answer is valid.",
         },
+        "cache": {
+            "oneOf": [
+                {"type": "boolean"},
+                {
+                    "type": "object",
+                    "required": ["seconds"],
+                    "additionalProperties": False,
+                    "properties": {"seconds": {"type": "number", "minimum": 1, "maximum": 31_536_000}},
+                },
+            ],
+            "default": False,
+            "description": "Whether the same question may be given the answer of before, for an hour or "
+            "for so many seconds.",
+        },
         "model": {
             "type": "object",
             "description": "Settings of the model.",

@@ -82,7 +82,7 @@ class Outcome:
     where neither text nor wire tells. `issues` are about the answer as a whole: of a json answer those of
     its value, which stands in `rejected` with its place; those of single objects stand there alone.
     `repaired` are the objects whose JSON was mended. `retracted` are objects a stream had given and the
-    whole text took back.
+    whole text took back. What is `cached` was asked before: it made no calls, and `model` says who answered.
     """
 
     value: Any
@@ -96,6 +96,8 @@ class Outcome:
     repaired: tuple[Repaired, ...] = ()
     calls: tuple[CallReport, ...] = ()
     cause: Exception | None = None
+    cached: bool = False
+    model: str | None = None
 
     @property
     def ok(self) -> bool:
@@ -193,6 +195,7 @@ class Outcome:
             facts += [f"{len(self.repaired):,} repaired"] if self.repaired else []
             facts += [f"{len(self.rejected):,} refused"] if self.rejected else []
             facts += [f"{len(self.retracted):,} taken back"] if self.retracted else []
+        facts += ["from the cache"] if self.cached else []
         facts += ["cut"] if self.truncated else []
         facts += [f"{tokens:,} tokens"] if tokens else []
         lines = [", ".join(facts), *(self._told(*error) for error in errors[:3])]

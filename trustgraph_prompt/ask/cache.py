@@ -1,0 +1,63 @@
+"""Where answers are kept that a prompt lets others have again: the interface, and a cache in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from time import monotonic
+
+from cachetools import TLRUCache
+
+MAX_BYTES = 128 * 1024 * 1024
+"""What a cache in memory holds at most, about."""
+
+ENTRY_BYTES = 1024
+"""What an entry takes beside its answer, about."""
+
+
+class Cache(ABC):
+    """Keeps answers under keys that hash all that decides them (docs/caching.md).
+
+    A cache is a help and never a reason to fail: what cannot be had is a miss, what cannot be kept is not.
+    `in_flight` are the answers that are being had in this process: what to keep, or None for nothing.
+    """
+
+    def __init__(self) -> None:
+        self.in_flight: dict[str, asyncio.Future[bytes | None]] = {}
+
+    @abstractmethod
+    async def get(self, key: str) -> bytes | None:
+        """What was kept under the key, None where there is nothing."""
+
+    @abstractmethod
+    async def set(self, key: str, value: bytes, seconds: float) -> None:
+        """Keep it so long, or shorter where there is no room."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Give back connections. Idempotent."""
+
+
+class MemoryCache(Cache):
+    """In this process, bounded in bytes; what was used least recently goes first."""
+
+    def __init__(self, max_bytes: int = MAX_BYTES, *, clock: Callable[[], float] = monotonic) -> None:
+        super().__init__()
+        self._kept: TLRUCache[str, tuple[bytes, float]] = TLRUCache(
+            max_bytes,
+            ttu=lambda _, kept, now: now + kept[1],
+            timer=clock,
+            getsizeof=lambda kept: len(kept[0]) + ENTRY_BYTES,
+        )
+
+    async def get(self, key: str) -> bytes | None:
+        kept = self._kept.get(key)
+        return None if kept is None else kept[0]
+
+    async def set(self, key: str, value: bytes, seconds: float) -> None:
+        if len(value) + ENTRY_BYTES <= self._kept.maxsize:
+            self._kept[key] = value, seconds
+
+    async def close(self) -> None:
+        """Nothing is held that others could use."""

@@ -1,0 +1,245 @@
+"""What a type annotation says: a JSON Schema, and how its values become what the type is."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, Field, fields, is_dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from enum import Enum
+from functools import cache, partial
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from trustgraph_prompt.contract import build
+from trustgraph_prompt.contract.build import Build
+from trustgraph_prompt.contract.limits import DEEPEST
+from trustgraph_prompt.contract.schema import compile_schema
+from trustgraph_prompt.contract.surrogates import judged
+from trustgraph_prompt.errors import ContractError
+
+DECIMAL = {"type": ["number", "string"], "pattern": r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"}
+"""A decimal number; as a string it keeps the digits that no float holds."""
+
+_JSON_TYPES: Mapping[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    types.NoneType: "null",
+}
+_SCALARS: Mapping[Any, tuple[dict[str, Any], Build]] = {
+    str: ({"type": "string"}, build.as_it_is),
+    bool: ({"type": "boolean"}, build.as_it_is),
+    None: ({"type": "null"}, build.as_it_is),
+    types.NoneType: ({"type": "null"}, build.as_it_is),
+    int: ({"type": "integer"}, build.converted(int, "an integer")),  # 3.0 is one, too
+    float: ({"type": "number"}, build.converted(float, "a number that a float holds")),
+    Decimal: (DECIMAL, build.converted(lambda value: Decimal(str(value)), "a decimal number")),
+    datetime: ({"type": "string", "format": "date-time"}, build.converted(datetime.fromisoformat, "a time")),
+    date: ({"type": "string", "format": "date"}, build.converted(date.fromisoformat, "a date")),
+    time: ({"type": "string", "format": "time"}, build.converted(time.fromisoformat, "a time of day")),
+    UUID: ({"type": "string", "format": "uuid"}, build.converted(UUID, "a UUID")),
+}
+_CONTAINERS: Mapping[Any, Callable[[list[Any]], Any]] = {
+    list: list,
+    Sequence: list,
+    set: set,
+    frozenset: frozenset,
+}
+_SETS = (set, frozenset)
+_MAPPINGS = (dict, Mapping)
+_UNIONS = (Union, types.UnionType)
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
+_EXPECTED = "a dataclass, a Pydantic model, a type of JSON, or a list, dict, union, Literal or Enum of such"
+
+
+class Described(NamedTuple):
+    """A type as JSON Schema, and what makes its values."""
+
+    schema: dict[str, Any]
+    build: Build
+
+
+class Annotations:
+    """Describes types. Classes stand in `definitions`, each once, so that they may refer to themselves."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, dict[str, Any]] = {}
+        self._classes: dict[type, Described] = {}
+        self._builds: dict[type, Build] = {}
+
+    def of(self, annotation: Any, where: str) -> Described:
+        """What an annotation says. Raises `ContractError` for one that says nothing; it stands at `where`."""
+        if annotation is Any or annotation is object:
+            return Described({}, build.as_it_is)
+        if annotation in _SCALARS:
+            schema, make = _SCALARS[annotation]
+            return Described(dict(schema), make)
+        origin, arguments = get_origin(annotation) or annotation, get_args(annotation)
+        if origin is Literal:
+            return Described(_choice(arguments, where), build.as_it_is)
+        if origin in _UNIONS:
+            return self._union(arguments, where)
+        if origin is tuple:
+            return self._tuple(arguments, where)
+        if origin in _CONTAINERS:
+            item = self.of(arguments[0] if arguments else Any, where)
+            unique = {"uniqueItems": True} if origin in _SETS else {}
+            schema = {"type": "array", "items": item.schema, **unique}
+            return Described(schema, build.elements(item.build, _CONTAINERS[origin]))
+        if origin in _MAPPINGS:
+            return self._mapping(annotation, arguments or (str, Any), where)
+        if isinstance(annotation, type) and (describe := self._describer(annotation)):
+            return self._class(annotation, describe)
+        raise ContractError("this type has no JSON", where=where, found=annotation, expected=_EXPECTED)
+
+    def _union(self, arguments: tuple[Any, ...], where: str) -> Described:
+        branches = [self.of(argument, where) for argument in arguments]
+        schema = {"anyOf": [branch.schema for branch in branches]}
+        if len(branches) == 2 and types.NoneType in arguments:
+            one = branches[1 - arguments.index(types.NoneType)]
+            return Described(schema, build.optional(one.build))
+        return Described(schema, build.one_of(cache(lambda: [self._judged(branch) for branch in branches])))
+
+    def _judged(self, branch: Described) -> tuple[Callable[[Any], bool], Build]:
+        validator = compile_schema({**branch.schema, "$defs": self.definitions}, DEEPEST)
+        return partial(judged, validator.is_valid), branch.build
+
+    def _tuple(self, arguments: tuple[Any, ...], where: str) -> Described:
+        if not arguments or arguments[1:] == (...,):
+            item = self.of(arguments[0] if arguments else Any, where)
+            return Described({"type": "array", "items": item.schema}, build.elements(item.build, tuple))
+        items = [self.of(argument, where) for argument in arguments]
+        schema = {
+            "type": "array",
+            "prefixItems": [item.schema for item in items],
+            "minItems": len(items),
+            "maxItems": len(items),
+        }
+        return Described(schema, build.positions([item.build for item in items]))
+
+    def _mapping(self, annotation: Any, arguments: tuple[Any, ...], where: str) -> Described:
+        key, value = arguments
+        if key is not str:
+            raise ContractError(
+                "a key of JSON is a string", where=where, found=annotation, expected="str keys"
+            )
+        item = self.of(value, where)
+        return Described({"type": "object", "additionalProperties": item.schema}, build.members(item.build))
+
+    def _describer(self, cls: type) -> Callable[[Any], Described] | None:
+        if issubclass(cls, Enum):
+            return _enum
+        if hasattr(cls, "__pydantic_core_schema__"):
+            return self._model
+        return self._dataclass if is_dataclass(cls) else None
+
+    def _class(self, cls: type, describe: Callable[[Any], Described]) -> Described:
+        if cls not in self._classes:
+            name = self._name(cls)
+            self.definitions[name] = {}  # its place; the class may refer to itself
+            self._classes[cls] = Described(
+                {"$ref": f"#/$defs/{name}"}, lambda value: self._builds[cls](value)
+            )
+            self.definitions[name], self._builds[cls] = describe(cls)
+        return self._classes[cls]
+
+    def _name(self, cls: type) -> str:
+        plain = _NOT_IN_NAMES.sub("_", cls.__name__)
+        names = (plain, *(f"{plain}{number}" for number in range(2, len(self.definitions) + 3)))
+        return next(name for name in names if name not in self.definitions)
+
+    def _model(self, cls: type) -> Described:
+        from trustgraph_prompt.contract import models
+
+        schema, make = models.described(cls)
+        for name, definition in schema.pop("$defs", {}).items():
+            if self.definitions.setdefault(name, definition) not in ({}, definition):
+                raise ContractError(f"two classes are called {name}", where=cls.__qualname__)
+        return Described(schema, make)
+
+    def _dataclass(self, cls: Any) -> Described:
+        hints = _hints(cls)
+        own = [field for field in fields(cls) if field.init]
+        _check_made_of(cls, [field.name for field in own])
+        described = {
+            field.name: self.of(hints[field.name], f"{cls.__qualname__}.{field.name}") for field in own
+        }
+        schema: dict[str, Any] = {
+            "type": "object",
+            "properties": {field.name: {**described[field.name].schema, **_remarks(field)} for field in own},
+            "required": [field.name for field in own if _is_required(field)],
+            "additionalProperties": False,
+        }
+        if text := _docstring(cls):
+            schema = {"description": text, **schema}
+        return Described(schema, build.instance(cls, {name: one.build for name, one in described.items()}))
+
+
+def _enum(cls: type[Enum]) -> Described:
+    schema = _choice(tuple(member.value for member in cls), cls.__qualname__)
+    return Described(schema, build.converted(cls, f"a {cls.__name__}"))
+
+
+def _choice(values: tuple[Any, ...], where: str) -> dict[str, Any]:
+    """One of several values, with their type where all have the same."""
+    kinds = {type(value) for value in values}
+    if not kinds or not kinds <= _JSON_TYPES.keys():
+        raise ContractError(
+            "not all of these have JSON",
+            where=where,
+            found=values,
+            expected="strings, numbers, booleans, None",
+        )
+    kind = {"type": _JSON_TYPES[kinds.pop()]} if len(kinds) == 1 else {}
+    return {**kind, "const": values[0]} if len(values) == 1 else {**kind, "enum": list(values)}
+
+
+def _hints(cls: type) -> dict[str, Any]:
+    """The annotations of a dataclass. Raises `ContractError` for one that cannot be resolved."""
+    try:
+        try:
+            return get_type_hints(cls)
+        except NameError:  # the class itself may be local to a function
+            return get_type_hints(cls, localns={cls.__name__: cls})
+    except Exception as error:
+        raise ContractError(
+            f"an annotation cannot be resolved: {error}",
+            where=cls.__qualname__,
+            found={name: text for name, text in cls.__annotations__.items() if isinstance(text, str)},
+            expected="names of the module, or of the class itself",
+        ) from error
+
+
+def _check_made_of(cls: type, names: list[str]) -> None:
+    try:
+        inspect.signature(cls).bind(**dict.fromkeys(names))
+    except TypeError as error:
+        raise ContractError(
+            f"cannot be made of its fields: {error}",
+            where=cls.__qualname__,
+            found=names,
+            expected="every argument a field",
+        ) from None
+
+
+def _is_required(field: Field[Any]) -> bool:
+    return field.default is MISSING and field.default_factory is MISSING
+
+
+def _remarks(field: Field[Any]) -> dict[str, Any]:
+    """What a schema says beside the type: description and default."""
+    remarks = {name: field.metadata[name] for name in ("description",) if name in field.metadata}
+    default = field.default.value if isinstance(field.default, Enum) else field.default
+    return {**remarks, "default": default} if type(default) in _JSON_TYPES else remarks
+
+
+def _docstring(cls: type) -> str | None:
+    """What the author wrote; a dataclass without a docstring gets its signature as one."""
+    text = cls.__dict__.get("__doc__")
+    return inspect.cleandoc(text) if text and not text.startswith(f"{cls.__name__}(") else None

@@ -1,0 +1,87 @@
+"""Pydantic models, and its dataclasses, as contracts: their own schema, their own validation."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic.errors import PydanticUndefinedAnnotation
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import ErrorDetails
+from pydantic_core.core_schema import DecimalSchema
+
+from trustgraph_prompt.contract.annotations import DECIMAL, Described
+from trustgraph_prompt.contract.build import Build, Refused
+from trustgraph_prompt.contract.explain import cut
+from trustgraph_prompt.contract.pointer import pointer
+from trustgraph_prompt.errors import ContractError, Issue, Reason
+
+_VALIDATORS = ("value_error", "assertion_error")  # what pydantic calls a refusal by the author's own code
+
+
+def described(cls: type) -> Described:
+    """The schema of a model, with `$defs`, and what validates a value into an instance.
+
+    Raises `ContractError` for a model that has no JSON Schema.
+    """
+    try:
+        adapter: TypeAdapter[Any] = TypeAdapter(cls)
+        schema = adapter.json_schema(schema_generator=_Schema)
+    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
+        raise ContractError(
+            f"this model has no JSON Schema: {error.message}", where=cls.__qualname__
+        ) from error
+    definitions = schema.pop("$defs", {})
+    root = definitions.get(schema.get("$ref", "").removeprefix("#/$defs/"), schema)
+    for name, one in {**definitions, cls.__name__: root}.items():
+        if one.get("title") == name:  # which nobody wrote
+            del one["title"]
+    return Described({**root, "$defs": definitions}, _build(adapter))
+
+
+def _build(adapter: TypeAdapter[Any]) -> Build:
+    def build(value: Any) -> Any:
+        try:
+            return adapter.validate_json(json.dumps(value))
+        except ValidationError as error:
+            details = error.errors(include_url=False, include_input=False)
+            raise Refused(_issue(detail, value) for detail in details) from error
+        except Exception as error:  # of the author's own validators
+            raise Refused.because(Reason.INVARIANT_VIOLATION, str(error) or type(error).__name__) from error
+
+    return build
+
+
+def _issue(detail: ErrorDetails, value: Any) -> Issue:
+    own = detail["type"] in _VALIDATORS
+    said = str(detail.get("ctx", {}).get("error", detail["msg"])) if own else detail["msg"]
+    reason = Reason.INVARIANT_VIOLATION if own else Reason.SCHEMA_VALUE_ERROR
+    return Issue(reason, cut(said, 200), pointer(_steps(detail["loc"], value)))
+
+
+def _steps(location: tuple[int | str, ...], value: Any) -> list[int | str]:
+    """Where in the value that is: pydantic's own words for branches and validators lead nowhere."""
+    steps = []
+    for step in location:
+        try:
+            value = value[step]
+        except (LookupError, TypeError):
+            continue
+        steps.append(step)
+    return steps
+
+
+class _Schema(GenerateJsonSchema):
+    """Pydantic's schema without titles made up from names, in the author's order of keys."""
+
+    ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def sort(self, value: Any, parent_key: str | None = None) -> Any:
+        return value
+
+    def decimal_schema(self, schema: DecimalSchema) -> dict[str, Any]:
+        return dict(DECIMAL)

@@ -1,0 +1,41 @@
+"""A contract's type: what it is called, its schema, and how values become its instances."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple, get_args, get_origin
+
+from trustgraph_prompt.contract.annotations import Annotations
+from trustgraph_prompt.contract.build import Build
+
+
+class Type(NamedTuple):
+    """A type, described. Of a list, schema and builder are those of one element."""
+
+    name: str | None
+    schema: dict[str, Any]
+    many: bool
+    build: Build
+
+
+def describe(type: Any) -> Type:
+    """What a dataclass, a model, or a list of such is for a contract. Raises `ContractError`.
+
+    The class itself stands at the root of its schema, also where it refers to itself: wires want an object
+    there, and no reference.
+    """
+    many = get_origin(type) is list
+    element = get_args(type)[0] if many else type
+    annotations = Annotations()
+    described = annotations.of(element, getattr(element, "__qualname__", str(element)))
+    schema = _with_class_at_root(described.schema, annotations.definitions)
+    return Type(getattr(element, "__name__", None), schema, many, described.build)
+
+
+def _with_class_at_root(schema: dict[str, Any], definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix("#/$defs/")
+        root, others = definitions[name], {key: one for key, one in definitions.items() if key != name}
+        refers_to_itself = json.dumps(schema["$ref"]) in json.dumps([root, others], default=str)
+        schema, definitions = root, definitions if refers_to_itself else others
+    return {**schema, "$defs": definitions} if definitions else schema

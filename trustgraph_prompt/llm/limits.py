@@ -1,0 +1,220 @@
+"""What all calls of a process share: how many may be in flight, and how much may be asked in a minute."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trustgraph_prompt.errors import ProviderRateLimit
+from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
+
+MINUTE = 60.0
+
+#: Seconds of a pause whose length the provider does not say; each further one in a row is twice as long.
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = MINUTE
+
+#: Seconds a provider is believed at most: one that is wrong about it must not stop a process for good.
+_LONGEST_BELIEVED = 3600.0
+
+
+class Limits:
+    """Lets calls in, first come, first served; None is no limit.
+
+    At most `in_flight` calls at a time, and in any 60 seconds at most `requests_per_minute` that start and
+    `tokens_per_minute` that they take: what a call is expected to take when it starts, what it took once
+    that is known. A call that alone takes more goes when nothing else has been taken for a minute.
+
+    When a provider refuses a call for its rate, nobody is let in for as long as it says, or else for a pause
+    that grows until a call is answered; calls that had been let in before add nothing to that. `on_pause` is
+    told how many seconds it is.
+
+    `clock` and `sleep` are in seconds. All calls are of one event loop. Raises `ValueError` for a limit that
+    lets nothing through.
+    """
+
+    def __init__(
+        self,
+        in_flight: int | None = None,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
+        *,
+        on_pause: Callable[[float], None] = lambda seconds: None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        #: Calls that have been let in and have not left, and calls that wait to be let in.
+        self.in_flight = self.waiting = 0
+        self._slots = _limit(in_flight)
+        self._requests = _Window(_limit(requests_per_minute))
+        self._tokens = _Window(_limit(tokens_per_minute))
+        self._gate = _Gate()
+        self._on_pause = on_pause
+        self._clock = clock
+        self._sleep = sleep
+        self._turn = asyncio.Lock()  # whoever holds it is the first of those who wait
+        self._changed = asyncio.Event()  # for that one to look again
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether it matters how many tokens a call takes."""
+        return self._tokens.limit < math.inf
+
+    @property
+    def pause(self) -> float:
+        """Seconds for which nobody is let in, because a provider said so."""
+        return self._gate.until_open(self._clock())
+
+    async def enter(self, tokens: int = 0) -> Place:
+        """A place for a call that is expected to take so many tokens, as soon as there is one.
+
+        Raises `ProviderRateLimit` where a provider wants to be left alone for longer than `LONGEST_WAIT`.
+        """
+        self.waiting += 1
+        try:
+            async with self._turn:
+                while (seconds := self._until_free(tokens)) > 0:
+                    await self._rest(seconds)
+                now = self._clock()
+                self.in_flight += 1
+                self._requests.take(1, now)
+                return Place(self._tokens.take(tokens, now), self._gate.closings)
+        finally:
+            self.waiting -= 1
+
+    def answered(self, place: Place) -> None:
+        """A provider has answered the call: it is willing again."""
+        self._gate.answered(place.closings)
+
+    def refused(self, place: Place, retry_after: float | None) -> None:
+        """A provider has refused the call for its rate, and wants to be left alone for so many seconds."""
+        if seconds := self._gate.close(place.closings, retry_after, self._clock()):
+            self._on_pause(seconds)
+        self._changed.set()
+
+    def leave(self, place: Place, tokens: int = 0) -> None:
+        """The call has ended, and took so many tokens."""
+        self.in_flight -= 1
+        self._tokens.correct(place.taken, tokens, self._clock())
+        self._changed.set()
+
+    def _until_free(self, tokens: int) -> float:
+        """Seconds until a call may go, as far as that is known; infinite until another call leaves."""
+        now = self._clock()
+        pause = self._gate.until_open(now)
+        if pause > LONGEST_WAIT:
+            raise ProviderRateLimit(
+                f"no calls for {pause:.0f} seconds, as a provider has asked for", retry_after=pause
+            )
+        if self.in_flight >= self._slots:
+            return math.inf
+        return max(pause, self._requests.until_free(1, now), self._tokens.until_free(tokens, now))
+
+    async def _rest(self, seconds: float) -> None:
+        """Until the seconds are over, or something has changed before."""
+        changed = self._changed = asyncio.Event()
+        if seconds == math.inf:
+            await changed.wait()
+            return
+        timer = asyncio.ensure_future(self._sleep(seconds))
+        timer.add_done_callback(lambda _: changed.set())
+        try:
+            await changed.wait()
+        finally:
+            timer.cancel()
+
+
+@dataclass(slots=True)
+class Taken:
+    """So much, taken at that time."""
+
+    time: float
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a call has been given: tokens, and after how many closings of the gate."""
+
+    taken: Taken
+    closings: int
+
+
+class _Window:
+    """How much has been taken in the last minute, of what may be."""
+
+    def __init__(self, limit: float) -> None:
+        self.limit = limit
+        self._taken: deque[Taken] = deque()
+        self._sum = 0
+
+    def until_free(self, amount: int, now: float) -> float:
+        """Seconds until something comes back, if that is needed for `amount`."""
+        self._forget(now)
+        if self._sum + min(amount, self.limit) <= self.limit:
+            return 0.0
+        return self._taken[0].time + MINUTE - now
+
+    def take(self, amount: int, now: float) -> Taken:
+        """Take so much, whether it is there or not."""
+        taken = Taken(now, amount)
+        if amount and self.limit < math.inf:
+            self._taken.append(taken)
+            self._sum += amount
+        return taken
+
+    def correct(self, taken: Taken, amount: int, now: float) -> None:
+        """It was another amount: what is less was never taken, what is more is taken now."""
+        self._forget(now)
+        if amount > taken.amount:
+            self.take(amount - taken.amount, now)
+        elif self._taken and self._taken[0].time <= taken.time:  # else it is forgotten already
+            self._sum += amount - taken.amount
+            taken.amount = amount
+
+    def _forget(self, now: float) -> None:
+        while self._taken and (now - self._taken[0].time >= MINUTE or not self._taken[0].amount):
+            self._sum -= self._taken.popleft().amount
+
+
+class _Gate:
+    """Closed while a provider wants to be left alone."""
+
+    def __init__(self) -> None:
+        self.closings = 0
+        self._closed = self._opens = -math.inf
+        self._next_pause = _FIRST_PAUSE
+
+    def until_open(self, now: float) -> float:
+        """Seconds; 0 while it is open."""
+        return max(0.0, self._opens - now)
+
+    def close(self, closings: int, retry_after: float | None, now: float) -> float | None:
+        """Close it, where the last call went through after so many `closings`; for how long, if that is new.
+
+        What went through before the last closing only counts where its own wait is longer.
+        """
+        asked = min(retry_after or 0.0, _LONGEST_BELIEVED)
+        if closings < self.closings:
+            self._opens = max(self._opens, self._closed + asked)
+            return None
+        seconds = asked or self._next_pause
+        self._next_pause = min(2 * self._next_pause, _LONGEST_PAUSE)
+        self.closings += 1
+        self._closed, self._opens = now, now + seconds
+        return seconds
+
+    def answered(self, closings: int) -> None:
+        """A call has been answered that went through after so many closings."""
+        if closings == self.closings:
+            self._next_pause = _FIRST_PAUSE
+
+
+def _limit(value: int | None) -> float:
+    if value is not None and value < 1:
+        raise ValueError(f"a limit of {value} lets nothing through")
+    return math.inf if value is None else value
