@@ -36,6 +36,10 @@ ENTRIES = {
     "template.define": entry(
         "Define what is in: {{ text }}", **{"response-type": "jsonl", "object-schema": DEFINITION}
     ),
+    "template.recall": entry(
+        "Recall what is in: {{ text }}",
+        **{"response-type": "jsonl", "object-schema": DEFINITION, "cache": True},
+    ),
     "template.pick": entry(
         "Pick from: {{ text }}",
         **{"response-type": "json", "schema": {"type": "object", "required": ["choice"]}},
@@ -133,7 +137,13 @@ class House:
         return heard
 
     async def work(
-        self, flow: Flow, model: Script | Provider, *, config: bool = False, drain_timeout: float = 30.0
+        self,
+        flow: Flow,
+        model: Script | Provider,
+        *,
+        config: bool = False,
+        drain_timeout: float = 30.0,
+        **collaborators: Any,
     ) -> Working:
         """A worker that serves the flow, from now to the end of the test or to its `stop`."""
         provider = ScriptedProvider(model) if callable(model) else model
@@ -144,6 +154,7 @@ class House:
             lambda _: provider,
             config_topic=self.topic("config") if config else None,
             drain_timeout=drain_timeout,
+            **collaborators,
         )
         working = Working(worker, asyncio.create_task(worker.run()))
         self.stack.push_async_callback(working.stop)

@@ -37,6 +37,7 @@ class ModelServer:
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
+        self.lines: list[str] = []  # method and path of each request
         self.peers: set[object] = set()
         self.left = asyncio.Event()  # a caller has left before the end
         self.url = ""
@@ -55,10 +56,11 @@ class ModelServer:
         await self._runner.cleanup()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        body = orjson.loads(await request.read())
+        body = orjson.loads(await request.read() or b"{}")
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         self.paths.append(request.path_qs)
+        self.lines.append(f"{request.method} {request.path}")
         self.peers.add(request.transport.get_extra_info("peername") if request.transport else None)
         reply = self.reply(body)
         response = web.StreamResponse(

@@ -32,6 +32,7 @@ class Allowance:
     ) -> None:
         self._budget = budget
         self._clock = clock
+        self._is_priced = price is not None
         self._price = price or Price(0, 0)
         self._began = clock() if published is None else published
         self._tokens = 0
@@ -74,8 +75,14 @@ class Allowance:
             return None
         return self._began + self._budget.seconds - self._clock()
 
-    def pay(self, call: Call, usage: Usage, written: str) -> None:
-        """Count a call that was made: what the provider reported, the rest by what was said and `written`."""
+    def pay(self, call: Call, usage: Usage, written: str, *, failed: bool) -> float | None:
+        """Count a call that was made, and say what it cost; None without a price.
+
+        Counted is what the provider reported, the rest by what was said and `written`. One that `failed`
+        before anything came is free.
+        """
+        if failed and not written and usage == Usage():
+            return 0.0 if self._is_priced else None
         if usage.total_tokens is None:
             estimated = estimate_usage(call, written)
             usage = Usage(
@@ -83,7 +90,9 @@ class Allowance:
                 estimated.completion_tokens if usage.completion_tokens is None else usage.completion_tokens,
             )
         self._tokens += usage.tokens
-        self._money += self._price.of(usage)
+        cost = self._price.of(usage)
+        self._money += cost
+        return cost if self._is_priced else None
 
     async def in_time(self, deltas: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
         """The same deltas; raises `ProviderUnavailable` when the seconds end before they do."""

@@ -56,6 +56,7 @@ class MemoryCache(Cache):
         return None if kept is None else kept[0]
 
     async def set(self, key: str, value: bytes, seconds: float) -> None:
+        self._kept.pop(key, None)
         if len(value) + ENTRY_BYTES <= self._kept.maxsize:
             self._kept[key] = value, seconds
 

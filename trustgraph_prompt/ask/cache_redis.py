@@ -44,9 +44,10 @@ class RedisCache(Cache):
             ) from None
         try:
             pool = redis.BlockingConnectionPool.from_url(url, max_connections=CONNECTIONS, timeout=timeout)
-            pool.make_connection()  # what the URL says is looked at no earlier
-        except (TypeError, ValueError) as error:
-            raise ConfigError(f"no URL of a Redis: {error}", expected="redis://HOST:PORT/0") from None
+            # what the URL says is looked at no earlier
+            pool.make_connection()  # type: ignore[no-untyped-call]
+        except (TypeError, ValueError):  # whose words may quote a password
+            raise ConfigError("no URL of a Redis, such as redis://HOST:PORT/0") from None
         self._redis = redis.Redis.from_pool(pool)
         self._failures = (RedisError, OSError, TimeoutError)
         self._timeout = timeout

@@ -1,118 +1,163 @@
-"""What the calls of an asking have brought, and whether a cut answer can be had more of."""
+"""What the steps of an asking have brought."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from trustgraph_prompt.ask.loops import repeats_objects, repeats_text
+from trustgraph_prompt.ask.putting_right import still_refused
+from trustgraph_prompt.ask.step import Reply
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.errors import ProviderError
-from trustgraph_prompt.reader import CallReport, Outcome, Rejected, Repaired
+from trustgraph_prompt.reader import CallReport, Rejected, Repaired, Stage
 from trustgraph_prompt.wire import canonical
 
-#: Calls one cut answer is continued with at most, whatever the budget: a model that invents new objects
-#: without end must end somewhere.
+#: Calls that go on with cut answers at most, whatever the budget: a model that invents new objects without
+#: end must end somewhere.
 MOST_CONTINUATIONS = 50
-
-#: Objects a cut answer must have before repetition in it means anything.
-_LEAST_TO_LOOP = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """One call that brought some text, or ended by itself. `broken` is why it did not."""
-
-    outcome: Outcome
-    report: CallReport
-    broken: ProviderError | None = None
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether there was more to come; where the wire does not say, the text decides."""
-        if self.report.finish_reason is None:
-            return self.broken is not None or self.outcome.truncated is True
-        return self.report.finish_reason in ("length", "error")
-
-    @property
-    def is_refusal(self) -> bool:
-        """Whether the model, or a filter, would not answer; a refusal reads well as a text."""
-        usable = self.outcome.ok and self.outcome.contract.format != "text"
-        return self.report.finish_reason == "content_filter" and not usable
 
 
 class Harvest:
-    """Collects what calls bring: objects from all of them, the rest from the current attempt.
+    """Collects what calls bring: objects from all of them, the one value of another answer from the best.
 
-    `calls` are all that were made, `replies` those of the current attempt and its continuations.
+    `calls` are all that were made. `last` is what the last step brought that was not about refused objects.
     """
 
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
         self.calls: list[CallReport] = []
-        self.replies: list[Reply] = []
         self.objects: list[Any] = []
         self.rejected: list[Rejected] = []
         self.repaired: list[Repaired] = []
         self.retracted: list[Any] = []
-        self._keys: set[bytes] = set()  # of the objects that earlier calls brought
-        self._fresh: list[bytes] = []  # of those that the last call brought, where it was cut
+        self.stage: Stage | None = None  # of what brought objects
+        self.dead_end: str | None = None  # why the rest of a cut answer is not to be had, in words
+        self.is_over = False  # whether asking for anything more would be paid for nothing
+        self._last: Reply | None = None
+        self._salvaged: Reply | None = None
+        self._keys: set[bytes] = set()
+        self._keyed = 0  # how many objects have their keys there
+        self._fresh = 0  # objects of the last call that no earlier one brought
+        self._continuations = 0
         self._seen = 0
 
     @property
+    def is_empty(self) -> bool:
+        """Whether no step brought anything."""
+        return self._last is None
+
+    @property
     def last(self) -> Reply:
-        """What the last call brought."""
-        return self.replies[-1]
+        """What the last step brought. There has to be one."""
+        assert self._last is not None
+        return self._last
 
     @property
-    def may_go_on(self) -> bool:
-        """Whether the answer was cut and asking for the rest may bring more."""
-        return self._has_objects_to_come and self.dead_end is None
+    def best(self) -> Reply:
+        """What the value is taken from: a cut value that was closed up, only where none came whole."""
+        return self.last if self._salvaged is None or self.last.is_whole else self._salvaged
 
     @property
-    def dead_end(self) -> str | None:
-        """Why asking for the rest of a cut answer leads nowhere, in words; None where it may lead on."""
-        if not self._has_objects_to_come:
-            return None
-        broken, half = self.last.broken, len(self._fresh) // 2
-        if broken is not None and not broken.transient:
-            return f"the answer was cut by {broken.category}: {broken}"
-        if not self._fresh:
-            return "the answer was cut, and going on brought nothing new"
-        if len(self._fresh) >= _LEAST_TO_LOOP and set(self._fresh[half:]) <= set(self._fresh[:half]):
-            return "the answer was cut, and only repeated itself"
-        if len(self.replies) > MOST_CONTINUATIONS:
-            return f"the answer was cut {len(self.replies)} times"
-        return None
+    def has_all(self) -> bool:
+        """Whether there is what was asked for, or as much of it as a text or objects ever have."""
+        if self.contract.format == "json":
+            return self.last.is_whole
+        return bool(self.objects) or self.last.outcome.ok
+
+    @property
+    def may_have_more_objects(self) -> bool:
+        """Whether the last call was cut and brought objects that are new."""
+        return self.last.is_cut and self._fresh > 0
 
     def is_new(self, value: Any) -> bool:
         """Whether no earlier call brought the same object."""
-        return not self._keys or canonical(value) not in self._keys
+        return not self.objects or canonical(value) not in self._known()
 
     def add(self, reply: Reply) -> None:
-        """Take in what a call brought: a continuation while the harvest `may_go_on`, else a new attempt."""
-        if not self.may_go_on:
+        """Take in what a step brought."""
+        if reply.step.refused:
+            self._put_right(reply)
+            return
+        if reply.step.why == "invalid":
             self._forget_the_attempt()
-        self.replies.append(reply)
-        self.rejected += (replace(r, index=r.index + self._seen) for r in reply.outcome.rejected)
-        self.repaired += (replace(r, index=r.index + self._seen) for r in reply.outcome.repaired)
-        self.retracted += self._new(reply.outcome.retracted)
+        self._last = reply
+        if self.contract.format == "json":
+            self._keep_the_salvaged(reply)
+        goes_round = reply.is_cut and self._goes_round(reply)
         if self.contract.format == "jsonl":
-            new = self._new(reply.outcome.value)
-            self.objects += new
-            self._fresh = [canonical(value) for value in new] if reply.is_cut else []
-            self._keys.update(self._fresh)
-            self._seen += len(reply.outcome.value) + len(reply.outcome.rejected)
+            twice = {rejected.raw for rejected in self.rejected}
+            self.rejected += [
+                replace(rejected, index=rejected.index + self._seen)
+                for rejected in reply.outcome.rejected
+                if rejected.raw not in twice
+            ]
+            self._fresh = self._take_in(reply)
+        self._look_ahead(reply, goes_round)
+
+    def _look_ahead(self, reply: Reply, goes_round: bool) -> None:
+        """Whether there is a way on from here."""
+        self._continuations += reply.step.why == "continue"
+        capped = self._continuations >= MOST_CONTINUATIONS
+        self.dead_end = None
+        if not reply.is_cut or (self.contract.format == "json" and reply.is_whole):
+            self.is_over = reply.is_refusal
+            return
+        if reply.is_lost and reply.broken is not None:
+            self.dead_end = f"the answer was cut by {reply.broken.category}: {reply.broken}"
+        elif goes_round:
+            self.dead_end = "the answer was cut, and only repeated itself"
+        elif capped:
+            self.dead_end = f"the answer was still cut after {self._continuations} continuations"
+        elif (self.objects and not self._fresh) or (reply.step.begun and not reply.report.text.strip()):
+            self.dead_end = "the answer was cut, and going on brought nothing new"
+        self.is_over = reply.is_lost or goes_round or capped
+
+    def _goes_round(self, reply: Reply) -> bool:
+        if repeats_text(reply.text, reply.report.text):
+            return True
+        if self.contract.format != "jsonl":
+            return False
+        return repeats_objects([canonical(value) for value in reply.outcome.value], self._known())
+
+    def _take_in(self, reply: Reply) -> int:
+        """Keep the objects of a call that no earlier one brought; how many they are."""
+        said = reply.outcome
+        new = self._new(said.value)
+        self.repaired += (replace(r, index=r.index + self._seen) for r in said.repaired)
+        self.retracted += self._new(said.retracted)
+        self.objects += new
+        self._seen += len(said.value) + len(said.rejected)
+        if said.ok:
+            self.stage = said.stage if self.stage is None else max(self.stage, said.stage)
+        return len(new)
+
+    def _put_right(self, reply: Reply) -> None:
+        """Take in what came for objects that had been refused; it ends where nothing comes of it."""
+        asked = set(reply.step.refused)
+        remain = still_refused(reply, self.is_new)
+        untouched = [rejected for rejected in self.rejected if rejected not in asked]
+        fresh = self._take_in(reply)
+        stuck = not fresh and {r.raw for r in remain} == {r.raw for r in asked}
+        self.is_over = stuck or reply.is_lost or reply.is_refusal
+        # those that were asked for come last, so that the next attempt is about the others first
+        self.rejected = untouched + remain
+
+    def _keep_the_salvaged(self, reply: Reply) -> None:
+        longest = -1 if self._salvaged is None else len(self._salvaged.text)
+        if reply.outcome.ok and not reply.is_whole and len(reply.text) > longest:
+            self._salvaged = reply
 
     def _new(self, values: Iterable[Any]) -> list[Any]:
         return [value for value in values if self.is_new(value)]
 
+    def _known(self) -> set[bytes]:
+        """The keys of all objects so far, made when first needed: most answers come in one call."""
+        self._keys.update(map(canonical, self.objects[self._keyed :]))
+        self._keyed = len(self.objects)
+        return self._keys
+
     def _forget_the_attempt(self) -> None:
-        self.replies.clear()
         self.rejected.clear()
         self.repaired.clear()
         self._seen = 0
-
-    @property
-    def _has_objects_to_come(self) -> bool:
-        return self.contract.format == "jsonl" and bool(self.replies) and self.last.is_cut

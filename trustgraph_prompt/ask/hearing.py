@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from trustgraph_prompt.ask.harvest import Reply
+from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderUnavailable
 from trustgraph_prompt.llm import Delta, FinishReason
-from trustgraph_prompt.reader import CallReport, StreamReader
+from trustgraph_prompt.llm.records import SchemaPath
+from trustgraph_prompt.reader import CallReport, Outcome, Stage, StreamReader
 from trustgraph_prompt.wire import canonical
+
+#: The part of its room that an answer takes which filled it: servers do not count all alike.
+_FULL = 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,23 +33,30 @@ Listen = Callable[[Piece], Awaitable[None]]
 
 
 class Hearing:
-    """One call while it is under way. `is_new` says of an object whether no earlier call brought it."""
+    """One call while it is under way. `is_new` says of an object whether no earlier call brought it.
 
-    def __init__(self, contract: Contract, is_new: Callable[[Any], bool], listen: Listen | None) -> None:
+    What `step` goes on from has been heard before, and is only read.
+    """
+
+    def __init__(
+        self, step: Step, contract: Contract, is_new: Callable[[Any], bool], listen: Listen | None
+    ) -> None:
+        self._step = step
         self._contract = contract
         self._is_new = is_new
         self._listen = listen
         self._reader = StreamReader(contract)
         self._pieces: list[str] = []
         self._thoughts: list[str] = []
-        self._given: list[Any] = []
+        self._given: list[Any] = self._reader.feed(step.begun)
         self._finish_reason: FinishReason | None = None
         self._usage = Usage()
         self._model: str | None = None
+        self._schema_path: SchemaPath | None = None
 
     @property
     def text(self) -> str:
-        """The answer so far, byte for byte."""
+        """What the call has brought so far, byte for byte."""
         return "".join(self._pieces)
 
     @property
@@ -60,23 +71,32 @@ class Hearing:
                 self._finish_reason = delta.finish_reason or self._finish_reason
                 self._usage = delta.usage or self._usage
                 self._model = delta.model or self._model
+                self._schema_path = delta.schema_path or self._schema_path
                 self._thoughts.append(delta.thinking)
                 if delta.text:
                     await self._take(delta.text)
         if self._finish_reason == "error" and not self._pieces:
             raise ProviderUnavailable("the provider ended the answer with an error before it began")
 
-    async def reply(self, report: CallReport, broken: ProviderError | None) -> Reply:
-        """What the text as a whole says, once the stream has ended; what stands only now is given now."""
-        outcome = self._reader.close(self._finish_reason)
+    async def reply(self, report: CallReport, broken: ProviderError | None, *, room: int | None) -> Reply:
+        """What the text as a whole says, once the stream has ended; what stands only now is given now.
+
+        `room` is how many tokens the prompt had left the answer, None where something else limited it.
+        """
+        outcome = self._native(self._reader.close(self._finish_reason))
         if self._contract.format == "jsonl":
             await self._give(_missing(outcome.value, self._given, outcome.retracted))
-        elif self._contract.format == "json" and outcome.ok:
-            await self._tell(Piece(objects=(outcome.value,)))
-        # what breaks after the model has said why it stopped breaks nothing
-        return Reply(outcome, report, broken if self._finish_reason is None else None)
+        return Reply(
+            self._step,
+            outcome,
+            report,
+            self._step.begun + self.text,
+            # what breaks after the model has said why it stopped breaks nothing
+            broken if self._finish_reason is None else None,
+            filled=self._finish_reason == "length" and self._fills(room),
+        )
 
-    def report(self, why: str, error: ProviderError | None) -> CallReport:
+    def report(self, why: str, error: ProviderError | None, cost: float | None) -> CallReport:
         """The call as it stands in an outcome."""
         return CallReport(
             why,
@@ -85,7 +105,25 @@ class Hearing:
             usage=self._usage,
             model=self._model,
             error=f"{error.category}: {error}" if error else None,
+            schema_path=self._schema_path,
+            cost=cost,
         )
+
+    @property
+    def usage(self) -> Usage:
+        """What the provider reported."""
+        return self._usage
+
+    def _native(self, outcome: Outcome) -> Outcome:
+        held = self._schema_path in ("strict", "native") and not self._step.begun
+        if held and outcome.ok and outcome.stage is Stage.DIRECT:
+            return replace(outcome, stage=Stage.NATIVE)
+        return outcome
+
+    def _fills(self, room: int | None) -> bool:
+        """Whether the answer took `room`; one that is much shorter was cut by a limit of the server's own."""
+        reported = self._usage.completion_tokens
+        return room is not None and (reported is None or reported >= room * _FULL)
 
     async def _take(self, text: str) -> None:
         self._pieces.append(text)

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
-from trustgraph_prompt.ask import messages
 from trustgraph_prompt.ask.allowance import Allowance, BudgetSpent
 from trustgraph_prompt.ask.cache import Cache
 from trustgraph_prompt.ask.cached import cached
-from trustgraph_prompt.ask.harvest import Harvest, Reply
-from trustgraph_prompt.ask.hearing import Hearing, Listen
-from trustgraph_prompt.ask.verdict import is_worth_another_attempt, verdict
-from trustgraph_prompt.cost import Budget, Price, Usage
+from trustgraph_prompt.ask.harvest import Harvest
+from trustgraph_prompt.ask.hearing import Hearing, Listen, Piece
+from trustgraph_prompt.ask.plan import Plan
+from trustgraph_prompt.ask.step import Reply, Step
+from trustgraph_prompt.ask.verdict import verdict
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, Reason
-from trustgraph_prompt.llm import Call, Message, Provider, RetryPolicy
+from trustgraph_prompt.llm import Call, Provider, RetryPolicy
 from trustgraph_prompt.llm.retry import Sleep
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
@@ -36,19 +39,20 @@ async def ask(
     sleep: Sleep = asyncio.sleep,
     cache: Cache | None = None,
 ) -> Outcome:
-    """What came of a question: always an outcome, with every call that was made and why.
+    """What came of a question: always an outcome, with every call that was made, why, and what it cost.
 
-    A call that failed for the moment is sent again as `retry` says; an answer that is no good is asked for
-    again with what is wrong with it, up to the attempts of prompt and budget; a jsonl answer that was cut is
-    continued (docs/asking.md). `published` and `clock` are in seconds since the epoch; without `published`
-    the seconds of the budget count from now. `price` turns tokens into the money of the budget. `listen` is
-    awaited with each piece of the answer as soon as it stands; what it raises ends the asking. `cache` keeps
-    the answers of prompts that let it (docs/caching.md).
+    A call that failed for the moment is sent again as `retry` says; an answer that was cut is continued; what
+    is no good is asked for again with what is wrong with it, up to the attempts of prompt and budget
+    (docs/asking.md). `published` and `clock` are in seconds since the epoch; without `published` the seconds
+    of the budget count from now. `price` turns tokens into the money of the budget. `listen` is awaited with
+    each piece of the answer as soon as it stands; what it raises ends the asking. `cache` keeps the answers
+    of prompts that let it (docs/caching.md).
     """
     allowance = Allowance(budget, clock=clock, published=published, price=price)
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
+    plan = Plan(prompt, question, provider, attempts)
     asking = _Asking(prompt, provider, allowance, retry, listen, sleep)
-    converse = partial(_converse, asking, question, attempts)
+    converse = partial(_converse, plan, asking)
     if cache is None or prompt.cache is None:
         return await converse()
     return await cached(
@@ -62,28 +66,21 @@ async def ask(
     )
 
 
-async def _converse(asking: _Asking, question: Question, attempts: int) -> Outcome:
-    harvest = asking.harvest
-    if attempts < 1:
-        return verdict(harvest, Issue(Reason.BUDGET_SPENT, "the budget has no attempts"))
-    why, conversation = "first", messages.opening(question)
-    while True:
-        try:
-            harvest.add(await asking.put(why, conversation))
-        except BudgetSpent as end:
-            return verdict(harvest, Issue(Reason.BUDGET_SPENT, str(end)))
-        except ProviderError as error:
-            if spent := asking.allowance.spent():
-                return verdict(harvest, Issue(Reason.BUDGET_SPENT, spent), error)
-            return verdict(harvest, Issue(Reason.PROVIDER_ERROR, f"{error.category}: {error}"), error)
-        if harvest.may_go_on:
-            why, conversation = "continue", messages.continuation(question, harvest.objects)
-        elif attempts > 1 and is_worth_another_attempt(harvest):
-            attempts -= 1
-            answer, problem = harvest.last.report.text, harvest.last.outcome.explain()
-            why, conversation = "invalid", messages.correction(question, answer, problem)
-        else:
-            return verdict(harvest)
+async def _converse(plan: Plan, asking: _Asking) -> Outcome:
+    """Put one step after the other, for as long as the plan has a next one and the budget pays for it."""
+    harvest, end, cause = asking.harvest, None, None
+    try:
+        step: Step | None = plan.first()
+        while step is not None:
+            harvest.add(await asking.put(step))
+            step = plan.next(harvest)
+    except BudgetSpent as spent:
+        end = Issue(Reason.BUDGET_SPENT, str(spent))
+    except ProviderError as error:
+        end, cause = asking.end_by(error), error
+    outcome = verdict(harvest, end, cause)
+    await asking.tell_value(outcome)
+    return outcome
 
 
 class _Asking:
@@ -101,39 +98,67 @@ class _Asking:
         self.harvest = Harvest(prompt.contract)
         self._prompt = prompt
         self._provider = provider
-        self.allowance = allowance
+        self._allowance = allowance
         self._retry = retry
         self._listen = listen
         self._sleep = sleep
 
-    async def put(self, why: str, conversation: Sequence[Message]) -> Reply:
+    async def put(self, step: Step) -> Reply:
         """What came back; tried again after failures that pass, unless some text had been given.
 
         Raises the `ProviderError` of the last try, and `BudgetSpent` where one cannot be paid for.
         """
-        reasons = iter((why,))
+        reasons = iter((step.why,))
 
         async def attempt() -> Reply:
-            return await self._call(next(reasons, "transient"), conversation)
+            return await self._call(next(reasons, "transient"), step)
 
-        return await self._retry.run(attempt, sleep=self._sleep, seconds_left=self.allowance.seconds_left)
+        return await self._retry.run(attempt, sleep=self._sleep, seconds_left=self._allowance.seconds_left)
 
-    async def _call(self, why: str, conversation: Sequence[Message]) -> Reply:
+    def end_by(self, error: ProviderError) -> Issue:
+        """What to say where a failure ended the asking: what the budget has run out of, if it has."""
+        if spent := self._allowance.spent():
+            return Issue(Reason.BUDGET_SPENT, spent)
+        return Issue(Reason.PROVIDER_ERROR, f"{error.category}: {error}")
+
+    async def tell_value(self, outcome: Outcome) -> None:
+        """Give the value of a json answer, now that no better one comes; all else was given as it came."""
+        if self._listen is not None and outcome.ok and outcome.contract.format == "json":
+            await self._listen(Piece(objects=(outcome.value,)))
+
+    async def _call(self, why: str, step: Step) -> Reply:
+        contract, messages = self._prompt.contract, step.messages
+        allowed, wanted = self._allowance.answer_tokens(messages), step.config.answer_limit
+        if allowed is not None and allowed <= step.more_than:
+            raise BudgetSpent(f"the budget leaves {allowed} tokens for an answer that took {step.more_than}")
         call = Call(
-            conversation,
-            config=self._prompt.config.at_most(self.allowance.answer_tokens(conversation)),
+            messages,
+            config=step.config.at_most(allowed),
+            response_schema=None if step.begun else _held_to(contract),
+            schema_in_words=False,
             labels={"prompt": self._prompt.id, "call": str(len(self.harvest.calls) + 1), "why": why},
         )
-        hearing = Hearing(self._prompt.contract, self.harvest.is_new, self._listen)
+        hearing = Hearing(step, contract, self.harvest.is_new, self._listen)
         broken: ProviderError | None = None
         try:
-            await hearing.hear(self.allowance.in_time(self._provider.stream(call)))
+            await hearing.hear(self._allowance.in_time(self._provider.stream(call)))
         except ProviderError as error:
             broken = error
-        report = hearing.report(why, broken)
-        if broken is None or hearing.written or report.usage != Usage():
-            self.allowance.pay(call, report.usage, hearing.written)
+        cost = self._allowance.pay(call, hearing.usage, hearing.written, failed=broken is not None)
+        report = hearing.report(why, broken, cost)
         self.harvest.calls.append(report)
         if broken and not hearing.text:
             raise broken
-        return await hearing.reply(report, broken)
+        is_ours = wanted is not None and (allowed is None or wanted <= allowed)
+        return await hearing.reply(report, broken, room=wanted if is_ours else None)
+
+
+def _held_to(contract: Contract) -> Mapping[str, Any] | None:
+    """The schema that a server may hold the answer to: of one object, and the same whatever the object says.
+
+    What the contract does beyond its schema (extra keys, conversion, repair, rules) is done afterwards: it
+    leaves what meets the schema as it is, or refuses it either way.
+    """
+    schema = contract.schema
+    is_one = contract.format == "json" and not contract.many and not contract.versions
+    return schema if is_one and isinstance(schema, dict) and schema.get("type") == "object" else None

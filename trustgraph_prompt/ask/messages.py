@@ -8,6 +8,7 @@ from typing import Any
 from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.llm import Message
 from trustgraph_prompt.prompts import Question
+from trustgraph_prompt.reader import Rejected
 from trustgraph_prompt.wire import encode
 
 #: How many objects of a cut answer are shown, so that the model finds its place again. All of them would
@@ -17,12 +18,23 @@ OBJECTS_SHOWN = 5
 #: How many characters of an answer that is no good are shown: what is wrong with it is said apart.
 ANSWER_SHOWN = 10_000
 
+#: How many refused objects are asked for again in one call, of `ANSWER_SHOWN` characters in all.
+MOST_REFUSED_SHOWN = 50
+
+#: How many of the issues of one object are told, and how many characters of each.
+_ISSUES_TOLD, _ISSUE_TOLD = 3, 200
+
 _AGAIN = "That answer cannot be used: {problem}. Answer the question again, completely, with that put right."
 _EMPTY = "An earlier answer to this was empty. Give the answer itself."
 _REST = (
     "Your answer was cut off after {count} objects; the last of them stand above. Go on with the object that "
     "comes next: whole JSON objects of the same kind, one per line, none of those you gave already, and "
     "nothing else. If there are no more, answer with []."
+)
+_PUT_RIGHT = (
+    "Of your answer, these {count} objects cannot be used; the others are fine, do not repeat them. What is "
+    "wrong:\n{problems}\nGive each of the {count} again, with that put right, in the same order: whole JSON "
+    "objects, one per line, and nothing else."
 )
 
 
@@ -53,4 +65,28 @@ def continuation(question: Question, objects: Sequence[Any]) -> list[Message]:
         *opening(question),
         Message("assistant", shown),
         Message("user", _REST.format(count=len(objects))),
+    ]
+
+
+def shown(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
+    """Of the refused objects those that one call asks for again: the first, as many as there is room for."""
+    kept: list[Rejected] = []
+    room = ANSWER_SHOWN
+    for one in rejected:
+        if len(one.raw) <= room and len(kept) < MOST_REFUSED_SHOWN:
+            kept.append(one)
+            room -= len(one.raw)
+    return tuple(kept)
+
+
+def putting_right(question: Question, refused: Sequence[Rejected]) -> list[Message]:
+    """The question, objects of the answer that were refused, and why."""
+    problems = (
+        f"{number}. {'; '.join(excerpt(str(issue), _ISSUE_TOLD) for issue in one.issues[:_ISSUES_TOLD])}"
+        for number, one in enumerate(refused, 1)
+    )
+    return [
+        *opening(question),
+        Message("assistant", "\n".join(one.raw for one in refused)),
+        Message("user", _PUT_RIGHT.format(count=len(refused), problems="\n".join(problems))),
     ]

@@ -15,6 +15,7 @@ from trustgraph_prompt.cli import output
 from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.ask import Cache
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
@@ -71,6 +72,15 @@ BrokerOption = Annotated[
         help="pulsar://HOST:PORT, or embedded:PATH for a broker in a file.",
     ),
 ]
+CacheOption = Annotated[
+    str,
+    typer.Option(
+        "--cache",
+        metavar="URL",
+        envvar="TRUSTGRAPH_PROMPT_CACHE",
+        help="Where answers of prompts with a `cache` are kept: memory:, or redis://HOST:PORT/0.",
+    ),
+]
 DEFAULT_BROKER = "pulsar://localhost:6650"
 JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
 
@@ -90,6 +100,16 @@ def provider(script: str | None, base_url: str | None, model: str | None) -> Pro
     from trustgraph_prompt.llm import OpenAIProvider
 
     return OpenAIProvider(base_url, model, api_key=_api_key())
+
+
+def cache(url: str) -> Cache:
+    """The cache of that URL. Raises `ConfigError`."""
+    from trustgraph_prompt.ask import MemoryCache, RedisCache
+
+    try:
+        return MemoryCache() if url == "memory:" else RedisCache(url)
+    except ConfigError as error:
+        raise error.at("--cache") from None
 
 
 def _typed(option: str) -> bool:

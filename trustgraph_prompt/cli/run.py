@@ -15,6 +15,7 @@ import typer
 from trustgraph_prompt.cli import options
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.ask import Cache
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.worker import Flow, Prompts
 
@@ -40,6 +41,7 @@ def command(
     http: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics.")
     ] = None,
+    cache: options.CacheOption = "memory:",
     drain_timeout: Annotated[
         float, typer.Option(min=0, metavar="SECONDS", help="What is under way may take so long to finish.")
     ] = 30.0,
@@ -64,7 +66,8 @@ def command(
     if any(flow.provider is None for flow in served):
         default = options.provider(script, base_url, model)
     logs.configure()
-    asyncio.run(_run(broker, served, prompts, _providers(served, default, concurrency), http, drain_timeout))
+    providers = _providers(served, default, concurrency)
+    asyncio.run(_run(broker, served, prompts, providers, options.cache(cache), http, drain_timeout))
 
 
 async def _run(
@@ -72,6 +75,7 @@ async def _run(
     flows: list[Flow],
     prompts: Prompts,
     providers: dict[str, Provider],
+    cache: Cache,
     http: str | None,
     drain_timeout: float,
 ) -> None:
@@ -87,6 +91,7 @@ async def _run(
         stopping = closing.enter_context(signals())
         for provider in providers.values():
             closing.push_async_callback(provider.close)
+        closing.push_async_callback(cache.close)
         if http is not None:
             from trustgraph_prompt.worker.http import serve
 
@@ -102,6 +107,7 @@ async def _run(
             prompts,
             lambda flow: providers[flow.name],
             drain_timeout=drain_timeout,
+            cache=cache,
             health=health,
             metrics=metrics,
             stopping=stopping,

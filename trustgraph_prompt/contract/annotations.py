@@ -82,7 +82,10 @@ class Annotations:
             return Described(dict(schema), make)
         origin, arguments = get_origin(annotation) or annotation, get_args(annotation)
         if origin is Literal:
-            return Described(_choice(arguments, where), build.as_it_is)
+            schema = _choice(arguments, where)
+            if len(arguments) == 1:
+                schema["const"] = schema.pop("enum")[0]
+            return Described(schema, build.as_it_is)
         if origin in _UNIONS:
             return self._union(arguments, where)
         if origin is tuple:
@@ -197,7 +200,7 @@ def _choice(values: tuple[Any, ...], where: str) -> dict[str, Any]:
             expected="strings, numbers, booleans, None",
         )
     kind = {"type": _JSON_TYPES[kinds.pop()]} if len(kinds) == 1 else {}
-    return {**kind, "const": values[0]} if len(values) == 1 else {**kind, "enum": list(values)}
+    return {**kind, "enum": list(values)}
 
 
 def _hints(cls: type) -> dict[str, Any]:

@@ -73,7 +73,15 @@ def converted(convert: Build, expected: str) -> Build:
 
 def elements(build: Build, container: Callable[[list[Any]], Any]) -> Build:
     """A container with what `build` makes of each element."""
-    return lambda values: container(parts((index, build, value) for index, value in enumerate(values)))
+
+    def make(values: Any) -> Any:
+        made = parts((index, build, value) for index, value in enumerate(values))
+        try:
+            return container(made)
+        except TypeError as error:  # a set of what cannot be in one
+            raise Refused.because(Reason.SCHEMA_VALUE_ERROR, error) from error
+
+    return make
 
 
 def positions(builds: list[Build]) -> Build:

@@ -19,6 +19,7 @@ from trustgraph_prompt.llm.records import (
     Tool,
     ToolCall,
 )
+from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy
 from trustgraph_prompt.llm.scripted import ScriptedAnswer, ScriptedProvider
 
@@ -36,6 +37,7 @@ __all__ = [
     "Message",
     "OpenAIProvider",
     "Provider",
+    "Response",
     "RetryPolicy",
     "RuntimeConfig",
     "ScriptedAnswer",

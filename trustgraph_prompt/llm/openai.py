@@ -21,6 +21,7 @@ from trustgraph_prompt.errors import (
     excerpt,
 )
 from trustgraph_prompt.llm import openai_errors, openai_wire
+from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.records import Call, Delta, Identity
 from trustgraph_prompt.llm.sse import EventStream, EventTooLarge
 
@@ -50,7 +51,7 @@ class Timeout:
     total: float = 1800.0
 
 
-class OpenAIProvider:
+class OpenAIProvider(Completer):
     """One model of one server. Any number of calls at a time, over connections that are kept.
 
     `base_url` is what stands before `/chat/completions`; a bare host gets `/v1`. The key goes into the

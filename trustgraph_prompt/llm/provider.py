@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
+from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.records import Call, Delta, Identity
 
 
@@ -29,7 +30,7 @@ class Provider(Protocol):
         """Give back connections. Idempotent."""
 
 
-class Around:
+class Around(Completer):
     """A provider around a provider; what it does not say itself is what the one within says."""
 
     def __init__(self, provider: Provider) -> None:

@@ -91,6 +91,12 @@ class RuntimeConfig:
         said = (self.max_tokens, *(self.extras.get(name) for name in _LIMITS))
         return min((tokens for tokens in said if isinstance(tokens, int)), default=None)
 
+    def doubled(self) -> RuntimeConfig:
+        """The same with twice the room for the answer."""
+        named = {name: 2 * self.extras[name] for name in _LIMITS if isinstance(self.extras.get(name), int)}
+        max_tokens = self.max_tokens and 2 * self.max_tokens
+        return replace(self, max_tokens=max_tokens, extras={**self.extras, **named})
+
     def at_most(self, tokens: int | None) -> RuntimeConfig:
         """The same for an answer of at most `tokens` tokens, said under the name that the extras use."""
         if tokens is None:

@@ -1,15 +1,18 @@
-"""When a call that failed is sent again: the one helper for all who call a provider."""
+"""When a call that failed is sent again: the one helper for all who call a provider (seed 2, section 7.1)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
 import tenacity
 
-from trustgraph_prompt.errors import ProviderError
+from trustgraph_prompt.errors import ProviderError, ProviderUnavailable, StructuredOutputInvalid
+from trustgraph_prompt.llm.records import RuntimeConfig
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
@@ -18,23 +21,42 @@ Sleep = Callable[[float], Awaitable[None]]
 #: whoever can put the request aside without holding a place for it.
 LONGEST_WAIT = 120.0
 
-_full_jitter = tenacity.wait_random_exponential(multiplier=1, max=30)
-
 
 def transient(error: BaseException) -> bool:
-    """Whether the same call may succeed later (seed 2, section 7: unavailable, not loaded, rate limit)."""
-    return isinstance(error, ProviderError) and error.transient
+    """Whether the same call may succeed later: the error, or its direct cause, is one that passes.
+
+    These are unavailable, not loaded and rate limit (seed 2, section 7).
+    """
+    return any(isinstance(one, ProviderError) and one.transient for one in (error, error.__cause__))
+
+
+def full_jitter(attempt: int) -> float:
+    """Seconds to wait after the `attempt`-th try (from 0): random, up to 1, 2, 4 … 30."""
+    return random.uniform(0.0, min(30.0, 2.0 ** min(attempt, 5)))
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a call is tried in all, and after which failures.
+    """How often a call is tried in all (`max_attempts`), and after which failures (`classifier`).
 
-    Between tries: full jitter up to 1, 2, 4 … 30 seconds, and never less than the provider's `retry_after`.
+    Between two tries: `backoff(n)` seconds after the n-th (from 0), never less than the provider's
+    `retry_after`, and none after an answer that was merely wrong. Before the wait `on_retry(error, n)` is
+    awaited. `deadline` is in seconds over all tries and waits together.
+
+    The rest is for `complete`; `ask` has a budget and words of its own. No other try is made once `tokens`
+    are spent. `per_attempt_override` are settings that go over those of the call, the first for the second
+    try and so on, the last for all that follow; what is None in them stays as it was. `reask(error)` are the
+    words with which the model, shown its wrong answer, is asked again; without it a wrong answer is final.
     """
 
     max_attempts: int = 3
-    classifier: Callable[[BaseException], bool] = transient
+    classifier: Callable[[Exception], bool] = transient
+    backoff: Callable[[int], float] = full_jitter
+    on_retry: Callable[[Exception, int], Awaitable[None]] | None = None
+    deadline: float | None = None
+    tokens: int | None = None
+    per_attempt_override: Sequence[RuntimeConfig] = ()
+    reask: Callable[[StructuredOutputInvalid], str] | None = None
 
     async def run(
         self,
@@ -45,25 +67,60 @@ class RetryPolicy:
     ) -> T:
         """The result of the first try that succeeds; raises the last error where none does.
 
-        Gives up early when the wait would outlast `seconds_left()` (None: no limit) or `LONGEST_WAIT`.
+        Gives up early when the wait would outlast `seconds_left()` (None: no limit), the deadline or
+        `LONGEST_WAIT`. A try that the deadline ends is `ProviderUnavailable`. Cancelling is never a failure.
         """
+        ends = None if self.deadline is None else time.monotonic() + self.deadline
+
+        def left() -> float | None:
+            limits = [seconds_left(), None if ends is None else ends - time.monotonic()]
+            return min((limit for limit in limits if limit is not None), default=None)
 
         def enough(state: tenacity.RetryCallState) -> bool:
-            left = seconds_left()
-            patience = LONGEST_WAIT if left is None else min(left, LONGEST_WAIT)
+            patience = min(LONGEST_WAIT, LONGEST_WAIT if (seconds := left()) is None else seconds)
             return state.attempt_number >= self.max_attempts or state.upcoming_sleep >= patience
 
+        async def tried() -> T:
+            try:
+                async with asyncio.timeout(None if ends is None else ends - time.monotonic()) as limit:
+                    return await attempt()
+            except TimeoutError:
+                if not limit.expired():
+                    raise
+                raise ProviderUnavailable(
+                    f"no answer within the {self.deadline:g} seconds there were"
+                ) from None
+
         tries = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(self.classifier),
+            retry=tenacity.retry_if_exception(self._is_worth_another),
             stop=enough,
-            wait=_wait,
+            wait=self._wait,
+            before_sleep=self._tell,
             sleep=sleep,
             reraise=True,
         )
-        return await tries(attempt)
+        return await tries(tried)
 
+    def config(self, base: RuntimeConfig, attempt: int) -> RuntimeConfig:
+        """The settings of the `attempt`-th try (from 0)."""
+        if attempt == 0 or not self.per_attempt_override:
+            return base
+        override = self.per_attempt_override[min(attempt, len(self.per_attempt_override)) - 1]
+        named = {one.name: getattr(override, one.name) for one in fields(override)}
+        said = {name: value for name, value in named.items() if value is not None}
+        return replace(base, **said | {"extras": {**base.extras, **override.extras}})
 
-def _wait(state: tenacity.RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    floor = getattr(error, "retry_after", None) or 0.0
-    return max(floor, _full_jitter(state))
+    def _is_worth_another(self, error: BaseException) -> bool:
+        return isinstance(error, Exception) and self.classifier(error)
+
+    def _wait(self, state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        if isinstance(error, StructuredOutputInvalid):
+            return 0.0
+        floor = getattr(error, "retry_after", None) or 0.0
+        return max(floor, self.backoff(state.attempt_number - 1))
+
+    async def _tell(self, state: tenacity.RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        if self.on_retry is not None and isinstance(error, Exception):
+            await self.on_retry(error, state.attempt_number - 1)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidRequest, excerpt
+from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.records import Call, Delta, FinishReason, Identity
 from trustgraph_prompt.llm.tokens import estimate_usage
 
@@ -56,7 +57,7 @@ class ScriptedAnswer:
         )
 
 
-class ScriptedProvider:
+class ScriptedProvider(Completer):
     """Gives written answers, the same ones every time.
 
     The first question that fits decides. Where it has several answers, the n-th call of one asking gets the

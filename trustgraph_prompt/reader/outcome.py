@@ -19,6 +19,8 @@ from trustgraph_prompt.reader.mend import Edit
 MAX_ISSUE = 300  # characters of one issue in an explanation: a path holds the keys that a model wrote
 MAX_SEARCHED = 100_000  # characters of an answer in which an explanation looks for duplicate keys
 
+_GOES_ON = ("continue", "transient")  # a call that failed for the moment gave no text
+
 _BREAKS_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -63,14 +65,21 @@ class Repaired:
 
 @dataclass(frozen=True, slots=True)
 class CallReport:
-    """One call to a model: why it was made, what came back byte for byte, how it ended, what it cost."""
+    """One call to a model: why it was made, what came back byte for byte, how it ended, what it cost.
 
-    why: str  # first · invalid (asked again) · continue (the rest of a cut answer) · transient (sent again)
+    `schema_path` is how the answer was held to a schema, `cost` the money it took: None without a price.
+    """
+
+    #: first · invalid (again, with what was wrong) · continue (the rest of a cut answer) · room (again, with
+    #: more room for the answer) · transient (sent again)
+    why: str
     text: str
     finish_reason: str | None = None
     usage: Usage = Usage()
     model: str | None = None
     error: str | None = None
+    schema_path: str | None = None
+    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -116,6 +125,19 @@ class Outcome:
         """Tokens of all calls together."""
         return Usage.sum(call.usage for call in self.calls)
 
+    @property
+    def cost(self) -> float | None:
+        """Money of all calls together; None without a price."""
+        costs = [call.cost for call in self.calls if call.cost is not None]
+        return sum(costs) if costs else None
+
+    @property
+    def text(self) -> str:
+        """The last answer byte for byte; of one value that was continued, all of its calls together."""
+        begun = max((n for n, call in enumerate(self.calls) if call.why not in _GOES_ON), default=0)
+        calls = self.calls[-1:] if self.contract.format == "jsonl" else self.calls[begun:]
+        return "".join(call.text for call in calls)
+
     def errors(self) -> list[tuple[Rejected | None, Issue]]:
         """What is wrong, each issue once, with what was refused for it: None where nothing was."""
         of_objects = [(rejected, issue) for rejected in self.rejected for issue in rejected.issues]
@@ -138,7 +160,7 @@ class Outcome:
         raise StructuredOutputInvalid(
             self.explain(),
             response_schema=self.contract.schema,
-            output_content=last.text,
+            output_content=self.text,
             finish_reason=last.finish_reason,
             usage=self.usage,
             issues=tuple(issue for _, issue in self.errors()),
@@ -168,7 +190,8 @@ class Outcome:
     def _breaks(self, rejected: Rejected) -> place.Position | None:
         """Where in the text of its call what was refused stops being JSON."""
         raw, start = rejected.raw, rejected.start
-        text = next((call.text for call in reversed(self.calls) if call.text.startswith(raw, start)), None)
+        texts = (self.text, *(call.text for call in reversed(self.calls)))
+        text = next((text for text in texts if text.startswith(raw, start)), None)
         head = raw[:MAX_SEARCHED]
         breaks = place.breaks(head, self.contract.limits.depth) or 0
         if text is None or breaks == len(head) < len(raw):
@@ -178,7 +201,7 @@ class Outcome:
     def _duplicates(self) -> list[str]:
         if not self.calls or self.contract.format == "text":
             return []
-        text = self.calls[-1].text[:MAX_SEARCHED]
+        text = self.text[:MAX_SEARCHED]
         lines = place.Lines(text)
         return [
             _one_line(f'line {lines.at(twice.start).line}: "{twice.key}" is there twice, the last one counts')

@@ -42,7 +42,8 @@ class Answer:
     """On the flow's compacted answers topic under the request's id, published after its objects.
 
     `objects` are the ids of the objects that stand: one that no answer names came from a run that died.
-    `value` holds what a `text` or `json` prompt gave. `reason`, `stage` and `issues` are the Outcome's.
+    `value` holds what a `text` or `json` prompt gave. `reason`, `stage`, `issues` and `cached` are the
+    Outcome's.
     """
 
     request: str
@@ -60,6 +61,7 @@ class Answer:
     calls: tuple[Mapping[str, Any], ...] = ()
     usage: Mapping[str, int | None] = field(default_factory=dict)
     source: Mapping[str, str] = field(default_factory=dict)
+    cached: bool = False
 
     @classmethod
     def of(
@@ -100,6 +102,7 @@ class Answer:
             ),
             usage=asdict(outcome.usage),
             source=request.source,
+            cached=outcome.cached,
         )
 
     @classmethod

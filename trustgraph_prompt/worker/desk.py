@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from time import time
 
+from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker.flow import Flow
@@ -24,5 +25,6 @@ class Desk:
     producers: Producers
     metrics: Metrics
     journal: Journal = field(default_factory=Journal)
+    cache: Cache | None = None
     clock: Callable[[], float] = time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

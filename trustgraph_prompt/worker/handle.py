@@ -54,8 +54,11 @@ async def _ask(request: Request, flow: Flow, desk: Desk, outbox: Outbox) -> tupl
             listen=partial(outbox.piece, prompt),
             clock=desk.clock,
             sleep=desk.sleep,
+            cache=desk.cache,
         )
         desk.metrics.asked(flow.name, prompt.id, outcome, desk.clock() - started)
+        if desk.cache is not None and prompt.cache is not None:
+            desk.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
         log.info(
             "%s",
             outcome.reason.value,
@@ -65,6 +68,7 @@ async def _ask(request: Request, flow: Flow, desk: Desk, outbox: Outbox) -> tupl
                 "truncated": outcome.truncated,
                 "calls": len(outcome.calls),
                 "tokens": outcome.usage.total_tokens,
+                "cached": outcome.cached or None,
             },
         )
     return prompt, outcome

@@ -43,6 +43,13 @@ class Metrics:
             "calls", "Calls to a model, by why they were made", "flow", "prompt", "model", "why"
         )
         self._tokens = counter("tokens", "Tokens paid for", "flow", "prompt", "model", "direction", "reason")
+        self._lookups = counter(
+            "cache_lookups",
+            "Requests of prompts with a cache, by whether it had an answer",
+            "flow",
+            "prompt",
+            "result",
+        )
         self._in_work = gauge("requests_in_work", "Requests in work now", "flow")
         self._put_off = counter("requests_put_off", "Requests to be tried again later", "flow")
         self._buried = counter("dead_letters", "Requests that became dead letters", "flow", "error")
@@ -71,6 +78,10 @@ class Metrics:
             self._calls.labels(flow, prompt, model, call.why).inc()
             self._tokens.labels(flow, prompt, model, "in", reason).inc(call.usage.prompt_tokens or 0)
             self._tokens.labels(flow, prompt, model, "out", reason).inc(call.usage.completion_tokens or 0)
+
+    def looked_up(self, flow: str, prompt: str, *, hit: bool) -> None:
+        """A request of a prompt with a cache was answered: from there, or by asking."""
+        self._lookups.labels(flow, prompt, "hit" if hit else "miss").inc()
 
     def put_off(self, flow: str) -> None:
         """A request is to be tried again later."""

@@ -177,7 +177,7 @@ def _response(outcome: Outcome, *, streamed: bool) -> wire.PromptResponse:
     told: dict[str, Any] = {
         "in_token": usage.prompt_tokens,
         "out_token": usage.completion_tokens,
-        "model": last.model if last else None,
+        "model": last.model if last else outcome.model,
         "finish_reason": last.finish_reason if last else None,
         "truncated": outcome.truncated,
         "stage": outcome.stage.name.lower(),

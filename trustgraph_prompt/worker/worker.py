@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker import Broker, Consumer
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
@@ -28,7 +29,7 @@ SECONDS_TO_GIVE_UP = 5.0
 
 
 class Worker:
-    """Serves flows from a broker with providers. Run it once; neither broker nor providers are closed here.
+    """Serves flows from a broker with providers. Run it once; nothing that it is given is closed here.
 
     `drain_timeout` is how many seconds work under way may take after `stop()`, which sets `stopping`.
     """
@@ -42,6 +43,7 @@ class Worker:
         *,
         config_topic: str | None = config.TOPIC,
         drain_timeout: float = 30.0,
+        cache: Cache | None = None,
         health: Health | None = None,
         metrics: Metrics | None = None,
         stopping: asyncio.Event | None = None,
@@ -53,7 +55,7 @@ class Worker:
         self._flows = list(flows)
         self._drain_timeout = drain_timeout
         self._producers = Producers(broker)
-        self._desk = Desk(prompts, provider, self._producers, self.metrics)
+        self._desk = Desk(prompts, provider, self._producers, self.metrics, cache=cache)
         self._config = (
             ConfigTopic(broker, prompts, self._producers, self.metrics, topic=config_topic)
             if config_topic

@@ -1,0 +1,428 @@
+"""Asking with a cache: what is kept, who may have it, and what is asked once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.asking import Clock, lines, numbers
+from tests.support.keeping import Model, definition, keep
+from trustgraph_prompt.ask import Cache, MemoryCache, Piece
+from trustgraph_prompt.cost import Budget, Usage
+from trustgraph_prompt.errors import ProviderInvalidRequest, Reason
+from trustgraph_prompt.llm import ScriptedAnswer
+from trustgraph_prompt.llm.limiter import Limiter
+from trustgraph_prompt.llm.limits import Limits
+from trustgraph_prompt.llm.records import RuntimeConfig
+from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.reader import Stage
+
+JUST_ONE = lines([1])
+
+
+async def settled() -> None:
+    """Every task has come as far as it can."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+class Shelf(Cache):
+    """A cache that a test may look into, and put things into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[str, bytes] = {}
+        self.seconds: list[float] = []
+
+    async def get(self, key: str) -> bytes | None:
+        return self.kept.get(key)
+
+    async def set(self, key: str, value: bytes, seconds: float) -> None:
+        self.kept[key] = value
+        self.seconds.append(seconds)
+
+    async def close(self) -> None: ...
+
+
+class TestAHit:
+    async def test_it_costs_nothing_and_says_what_it_is(self) -> None:
+        cache, model = MemoryCache(), Model(lambda _: ScriptedAnswer(lines([1, 2]), model="large"))
+
+        first, again = await keep(model, cache), await keep(model, cache)
+
+        assert (first.cached, again.cached) == (False, True)
+        assert (again.value, again.reason, again.stage) == (first.value, first.reason, first.stage)
+        assert (again.calls, again.usage, again.truncated) == ((), Usage(), False)
+        assert (again.model, first.calls[0].model) == ("large", "large")
+        assert model.calls == 1
+        assert "from the cache" in repr(again)
+
+    @pytest.mark.parametrize(
+        ("format", "answer"), [("text", "as it is\r\n"), ("json", '{"n": 1}'), ("jsonl", lines([1, 2, 3]))]
+    )
+    async def test_its_pieces_are_heard_as_if_they_had_just_come(self, format: str, answer: str) -> None:
+        cache, model, prompt = MemoryCache(), Model(answer), definition(format)
+        came: list[Piece] = []
+        again: list[Piece] = []
+
+        first = await keep(model, cache, prompt=prompt, pieces=came)
+        second = await keep(model, cache, prompt=prompt, pieces=again)
+
+        assert second.cached
+        assert second.value == first.value
+        assert "".join(piece.text for piece in again) == "".join(piece.text for piece in came)
+        heard = [[value for piece in pieces for value in piece.objects] for pieces in (came, again)]
+        assert heard[0] == heard[1]
+
+    async def test_a_long_text_is_heard_in_pieces_that_fit_into_messages(self) -> None:
+        cache, prompt, again = MemoryCache(), definition("text"), list[Piece]()
+        model = Model(lambda _: ScriptedAnswer("x" * 5_000_000, chunk=1_000_000))
+
+        await keep(model, cache, prompt=prompt)
+        await keep(model, cache, prompt=prompt, pieces=again)
+
+        assert max(len(piece.text) for piece in again) <= 100_000
+        assert sum(len(piece.text) for piece in again) == 5_000_000
+
+    async def test_the_value_is_the_callers_own(self) -> None:
+        cache, model = MemoryCache(), Model(lines([1, 2]))
+
+        for _ in range(3):
+            outcome = await keep(model, cache)
+            assert outcome.value == numbers([1, 2])
+            outcome.value[0]["n"] = "spoilt"
+            outcome.value.clear()
+
+    async def test_numbers_keep_their_digits_and_strings_their_halves(self) -> None:
+        prompt = definition("json", schema=True)
+        answer = '{"big": 123456789012345678901234567890, "half": "\\ud800", "small": 1e-7}'
+        cache, model = MemoryCache(), Model(answer)
+
+        first, again = await keep(model, cache, prompt=prompt), await keep(model, cache, prompt=prompt)
+
+        assert again.cached
+        assert again.value == first.value == json.loads(answer)
+
+    async def test_after_its_seconds_it_is_asked_anew(self) -> None:
+        clock = Clock()
+        cache, model, prompt = MemoryCache(clock=clock), Model(JUST_ONE), definition(cache={"seconds": 10})
+
+        for now, calls in ((0, 1), (9, 1), (10.1, 2), (19, 2), (21, 3)):
+            clock.now = now
+            await keep(model, cache, prompt=prompt)
+            assert model.calls == calls
+
+    async def test_what_has_expired_is_refused_though_the_answer_is_there(self) -> None:
+        cache, model, clock = MemoryCache(), Model(JUST_ONE), Clock()
+        await keep(model, cache)
+
+        late = await keep(model, cache, budget=Budget(seconds=5), published=clock.now - 6, clock=clock)
+
+        assert (late.reason, late.cached) == (Reason.BUDGET_SPENT, False)
+        assert model.calls == 1
+
+
+class TestWhoMayHaveIt:
+    @pytest.mark.parametrize(("cache", "calls"), [(False, 2), (True, 1), ({"seconds": 2.5}, 1)])
+    async def test_only_where_the_prompt_says_so(self, cache: object, calls: int) -> None:
+        kept, model = MemoryCache(), Model(JUST_ONE)
+
+        for _ in range(2):
+            await keep(model, kept, prompt=definition(cache=cache))
+
+        assert model.calls == calls
+
+    async def test_without_a_cache_the_prompt_may_say_what_it_likes(self) -> None:
+        model = Model(JUST_ONE)
+
+        for _ in range(2):
+            await keep(model, None)
+
+        assert model.calls == 2
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            definition(attempts=2),
+            definition(schema={**definition().contract.schema, "title": "another"}),  # type: ignore[dict-item]
+            replace(definition(), config=RuntimeConfig(temperature=0.5)),
+            replace(definition(), config=RuntimeConfig(extras={"reasoning_effort": "low"})),
+        ],
+        ids=["attempts", "schema", "setting", "extra setting"],
+    )
+    async def test_another_prompt_has_answers_of_its_own(self, other: PromptDefinition) -> None:
+        cache, model = MemoryCache(), Model(JUST_ONE)
+
+        await keep(model, cache)
+        await keep(model, cache, prompt=other)
+
+        assert model.calls == 2
+
+    async def test_another_text_or_model_has_answers_of_its_own(self) -> None:
+        cache, model, larger = MemoryCache(), Model(JUST_ONE), Model(JUST_ONE, model="large")
+
+        await keep(model, cache)
+        await keep(model, cache, text="Which numbers, then?")
+        await keep(larger, cache)
+
+        assert (model.calls, larger.calls) == (2, 1)
+
+    async def test_how_long_answers_are_kept_is_no_other_prompt(self) -> None:
+        cache, model = MemoryCache(), Model(JUST_ONE)
+
+        await keep(model, cache)
+        await keep(model, cache, prompt=definition(cache={"seconds": 5}))
+
+        assert model.calls == 1
+
+    async def test_who_is_around_a_provider_does_not_matter(self) -> None:
+        cache, model = MemoryCache(), Model(JUST_ONE)
+
+        await keep(model, cache)
+        await keep(Limiter(model, Limits(in_flight=1)), cache)
+
+        assert model.calls == 1
+
+
+class TestWhatIsKept:
+    @pytest.mark.parametrize(
+        ("format", "answer"),
+        [
+            ("jsonl", ScriptedAnswer(lines([1, 2]), cut_after=12)),
+            ("jsonl", ScriptedAnswer(lines([1, 2]), finish_reason=None)),
+            ("jsonl", ScriptedAnswer(lines([1]) + '\n{"n": "two"}')),
+            ("jsonl", ScriptedAnswer("[]")),
+            ("jsonl", ScriptedAnswer("")),
+            ("jsonl", ScriptedAnswer("I cannot say.")),
+            ("json", ScriptedAnswer("1")),
+            ("json", ScriptedAnswer('{"n": 1')),
+            ("json", ScriptedAnswer("null")),
+            ("json", ScriptedAnswer("{}")),
+            ("text", ScriptedAnswer("half of it", finish_reason="length")),
+            ("text", ScriptedAnswer("  \n")),
+            ("text", ScriptedAnswer("I would rather not", finish_reason="content_filter")),
+            ("text", ScriptedAnswer("", error=ProviderInvalidRequest("no"))),
+            ("text", ScriptedAnswer("half of", error=ProviderInvalidRequest("no"))),
+        ],
+    )
+    async def test_nothing_that_is_cut_empty_refused_or_invalid(
+        self, format: str, answer: ScriptedAnswer
+    ) -> None:
+        cache, prompt = Shelf(), definition(format)
+
+        await keep(Model(lambda _: answer), cache, prompt=prompt)
+
+        assert cache.kept == {}
+
+    async def test_nothing_that_was_closed_up(self) -> None:
+        cache, prompt = Shelf(), definition("json", repair=True)
+
+        outcome = await keep(Model('{"n": 1, "m": [1, 2'), cache, prompt=prompt)
+
+        assert outcome.stage is Stage.SALVAGED
+        assert cache.kept == {}
+
+    async def test_what_was_valid_in_the_end_however_long_it_took(self) -> None:
+        cache, prompt = Shelf(), definition(cache={"seconds": 7}, attempts=2)
+
+        outcome = await keep(Model(lambda call: "Well." if call == 1 else JUST_ONE), cache, prompt=prompt)
+
+        assert len(outcome.calls) == 2
+        assert (len(cache.kept), cache.seconds) == (1, [7])
+
+    @pytest.mark.parametrize(
+        "found",
+        [
+            b"",
+            b"{",
+            b"\xff\xfe",
+            b"null",
+            b"[" * 100_000,
+            b'{"value": [{"n": 1}], "stage": 1}',
+            b'{"value": [{"n": 1}], "stage": 9, "model": null}',
+            b'{"value": [{"n": 1}], "stage": "1", "model": null}',
+            b'{"value": [{"n": "one"}], "stage": 1, "model": null}',
+            b'{"value": [], "stage": 1, "model": null}',
+            b'{"value": {"n": 1}, "stage": 1, "model": null}',
+            b'{"value": [' + b"[" * 900 + b"]" * 900 + b'], "stage": 1, "model": null}',
+        ],
+    )
+    async def test_what_is_broken_or_not_accepted_any_more_is_a_miss_and_replaced(self, found: bytes) -> None:
+        cache, model = Shelf(), Model(JUST_ONE)
+        await keep(model, cache)
+        [key] = cache.kept
+        good = cache.kept[key]
+        cache.kept[key] = found
+
+        outcome = await keep(model, cache)
+
+        assert (outcome.value, outcome.cached) == (numbers([1]), False)
+        assert cache.kept == {key: good}
+
+
+class TestInFlight:
+    async def test_the_same_is_asked_once_and_each_hears_all_of_it(self) -> None:
+        cache, model = MemoryCache(), Model(lines([1, 2]))
+        model.go.clear()
+        heard: list[list[Piece]] = [[] for _ in range(20)]
+
+        asking = [asyncio.create_task(keep(model, cache, pieces=pieces)) for pieces in heard]
+        await settled()
+        model.go.set()
+        outcomes = await asyncio.gather(*asking)
+
+        assert model.calls == 1
+        assert [outcome.cached for outcome in outcomes] == [False] + [True] * 19
+        assert len({id(outcome.value) for outcome in outcomes}) == 20
+        for pieces in heard:
+            assert [value for piece in pieces for value in piece.objects] == numbers([1, 2])
+        assert cache.in_flight == {}
+
+    async def test_a_cache_that_keeps_nothing_still_shares_what_is_in_flight(self) -> None:
+        cache, model = MemoryCache(max_bytes=1), Model(JUST_ONE)
+        model.go.clear()
+
+        asking = [asyncio.create_task(keep(model, cache)) for _ in range(3)]
+        await settled()
+        model.go.set()
+        await asyncio.gather(*asking)
+
+        assert model.calls == 1
+
+    async def test_when_the_first_brings_nothing_to_keep_the_next_asks_itself(self) -> None:
+        cache, model = MemoryCache(), Model(lambda call: "Well." if call == 1 else JUST_ONE)
+        model.go.clear()
+
+        asking = [asyncio.create_task(keep(model, cache)) for _ in range(4)]
+        await settled()
+        model.go.set()
+        outcomes = await asyncio.gather(*asking)
+
+        assert model.calls == 2
+        assert [outcome.ok for outcome in outcomes] == [False, True, True, True]
+
+    async def test_what_can_never_be_kept_is_not_asked_in_single_file(self) -> None:
+        cache, model = MemoryCache(), Model("Well.")
+        model.go.clear()
+
+        asking = [asyncio.create_task(keep(model, cache)) for _ in range(20)]
+        rounds = 0
+        while not all(task.done() for task in asking):
+            model.go.clear()
+            await settled()
+            model.go.set()
+            await settled()
+            rounds += 1
+
+        assert model.calls == 20
+        assert rounds <= 3
+
+    async def test_who_gives_up_does_not_take_the_others_along(self) -> None:
+        cache, model = MemoryCache(), Model(JUST_ONE)
+        model.go.clear()
+        first, second, third = (asyncio.create_task(keep(model, cache)) for _ in range(3))
+        await settled()
+
+        first.cancel()
+        second.cancel()
+        await settled()
+        model.go.set()
+
+        assert (await third).value == numbers([1])
+        assert (first.cancelled(), second.cancelled()) == (True, True)
+        assert model.calls == 2
+
+    async def test_a_waiter_that_gives_up_leaves_the_first_alone(self) -> None:
+        cache, model = MemoryCache(), Model(JUST_ONE)
+        model.go.clear()
+        first, waiter = (asyncio.create_task(keep(model, cache)) for _ in range(2))
+        await settled()
+
+        waiter.cancel()
+        await settled()
+        model.go.set()
+
+        assert (await first).ok
+        assert model.calls == 1
+
+    async def test_a_waiter_keeps_to_its_own_seconds(self) -> None:
+        cache, model, clock = MemoryCache(), Model(JUST_ONE), Clock()
+        model.go.clear()
+        first = asyncio.create_task(keep(model, cache))
+        await settled()
+
+        late = await keep(
+            model, cache, budget=Budget(seconds=5), published=clock.now - 4.99, clock=clock, sleep=clock.sleep
+        )
+        model.go.set()
+
+        assert (late.reason, late.value, late.calls) == (Reason.BUDGET_SPENT, [], ())
+        assert (await first).ok
+        assert model.calls == 1
+
+    async def test_a_listener_that_fails_is_alone_with_it(self) -> None:
+        cache, model = MemoryCache(), Model(JUST_ONE)
+        model.go.clear()
+
+        class Deaf(list[Piece]):
+            def append(self, piece: Piece) -> None:
+                raise ConnectionError
+
+        first = asyncio.create_task(keep(model, cache, pieces=Deaf()))
+        await settled()
+        second = asyncio.create_task(keep(model, cache))
+        await settled()
+        model.go.set()
+
+        with pytest.raises(ConnectionError):
+            await first
+        assert (await second).ok
+
+
+class TestMemory:
+    @given(
+        st.integers(0, 8000),
+        st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3000), st.integers(1, 20)), max_size=30),
+    )
+    def test_it_stays_within_its_bytes_and_gives_nothing_old(
+        self, room: int, sets: list[tuple[str, int, int]]
+    ) -> None:
+        clock = Clock()
+        cache, told = MemoryCache(room, clock=clock), dict[str, tuple[bytes, float]]()
+
+        async def play() -> None:
+            for key, size, seconds in sets:
+                await cache.set(key, bytes(size), seconds)
+                told[key] = bytes(size), clock.now + seconds
+                clock.now += 1
+                found = {key: await cache.get(key) for key in "abcdef"}
+                there = {key: value for key, value in found.items() if value is not None}
+                assert sum(map(len, there.values())) <= room
+                for key, value in there.items():
+                    assert clock.now < told[key][1]
+                    assert value == told[key][0]
+
+        asyncio.run(play())
+
+    async def test_what_was_used_least_recently_goes_first(self) -> None:
+        cache = MemoryCache(3 * 11_024)
+        for key in "abc":
+            await cache.set(key, bytes(10_000), 60)
+
+        await cache.get("a")
+        await cache.set("d", bytes(10_000), 60)
+
+        assert [await cache.get(key) is not None for key in "abcd"] == [True, False, True, True]
+
+    async def test_what_is_larger_than_all_of_it_is_not_kept_and_takes_nothing_away(self) -> None:
+        cache = MemoryCache(20_000)
+        await cache.set("a", b"small", 60)
+
+        await cache.set("b", bytes(20_001), 60)
+
+        assert (await cache.get("a"), await cache.get("b")) == (b"small", None)

@@ -1,0 +1,442 @@
+"""Contracts from dataclasses: their schema, what becomes of values, what cannot be described."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, InitVar, dataclass, field, make_dataclass
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from enum import Enum, IntEnum
+from typing import Any, ClassVar, Generic, Literal, Optional, TypeVar, Union
+from uuid import UUID
+
+import pytest
+
+from trustgraph_prompt import Contract, read
+from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
+
+T = TypeVar("T")
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Grade(IntEnum):
+    GOOD = 1
+    BAD = 2
+
+
+@dataclass
+class Summary:
+    title: str
+    gist: str
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cited:
+    """Where something was read."""
+
+    kind: Literal["cited"]
+    page: int = field(metadata={"description": "Counted from 1."})
+
+    def __post_init__(self) -> None:
+        if self.page < 1:
+            raise ValueError("pages are counted from 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    kind: Literal["heard"]
+    who: str
+
+
+@dataclass
+class Node:
+    name: str
+    children: list[Node] = field(default_factory=list)
+
+
+@dataclass
+class Everything:
+    flag: bool
+    count: int
+    ratio: float
+    word: str
+    nothing: None
+    anything: Any
+    moment: datetime
+    day: date
+    clock: time
+    key: UUID
+    price: Decimal
+    colour: Colour
+    grade: Grade
+    size: Literal["s", "m", 3]
+    source: Cited | Heard | int
+    words: list[str]
+    rows: list[list[float]]
+    pair: tuple[int, str]
+    days: tuple[date, ...]
+    tags: set[str]
+    more: frozenset[Grade]
+    sequence: Sequence[Colour]
+    ages: dict[str, int]
+    sources: Mapping[str, Cited]
+    loose: dict  # type: ignore[type-arg]
+    optional: Optional[Heard]  # noqa: UP045
+    union: Union[int, str, None]  # noqa: UP007
+
+
+EVERYTHING: dict[str, Any] = {
+    "flag": True,
+    "count": 3.0,
+    "ratio": 2,
+    "word": "w",
+    "nothing": None,
+    "anything": {"a": [1]},
+    "moment": "2026-11-21T09:30:00Z",
+    "day": "2026-11-21",
+    "clock": "09:30:00Z",
+    "key": "12345678-1234-5678-1234-567812345678",
+    "price": "12.50",
+    "colour": "blue",
+    "grade": 2,
+    "size": 3,
+    "source": {"kind": "heard", "who": "a bird"},
+    "words": ["a"],
+    "rows": [[1, 2.5], []],
+    "pair": [1, "one"],
+    "days": ["2026-01-01"],
+    "tags": ["a", "b"],
+    "more": [1],
+    "sequence": ["red"],
+    "ages": {"Ada": 36},
+    "sources": {"a": {"kind": "cited", "page": 3}},
+    "loose": {"x": 1},
+    "optional": None,
+    "union": "x",
+}
+
+
+def refusal(contract: Contract, value: Any) -> tuple[Issue, ...]:
+    """What is wrong with a value that the schema accepts."""
+    assert contract.accepts(value)
+    with pytest.raises(StructuredOutputInvalid) as error:
+        contract.build(value)
+    return error.value.issues
+
+
+def test_a_dataclass_is_an_object_of_its_fields_in_their_order() -> None:
+    contract = Contract.of(Summary)
+    assert contract.schema == {
+        "type": "object",
+        "properties": {
+            "title": {"type": "string"},
+            "gist": {"type": "string"},
+            "url": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        },
+        "required": ["title", "gist"],
+        "additionalProperties": False,
+    }
+    assert isinstance(contract.schema, dict)
+    assert list(contract.schema["properties"]) == ["title", "gist", "url"]
+    assert (contract.name, contract.format, contract.many) == ("Summary", "json", False)
+
+
+def test_an_accepted_object_becomes_an_instance() -> None:
+    outcome = read('{"title": "T", "gist": "G"}', contract := Contract.of(Summary))
+    assert contract.build(outcome.unwrap()) == Summary("T", "G")
+
+
+def test_a_list_asks_for_many_and_becomes_a_list_of_instances() -> None:
+    contract = Contract.of(list[Summary])
+    assert contract.many
+    assert contract.schema == Contract.of(Summary).schema
+    outcome = read('[{"title": "T", "gist": "G"}, {"title": "U", "gist": "H"}]', contract)
+    assert contract.build(outcome.unwrap()) == [Summary("T", "G"), Summary("U", "H")]
+
+
+@pytest.mark.parametrize("type", [Summary, list[Summary]])
+def test_each_object_of_a_jsonl_answer_becomes_an_instance(type: Any) -> None:
+    contract = Contract.of(type, format="jsonl")
+    outcome = read('{"title": "T", "gist": "G"}\n{"title": 1}\n', contract)
+    assert [contract.build(value) for value in outcome.objects] == [Summary("T", "G")]
+    assert len(outcome.rejected) == 1
+
+
+def test_a_contract_that_is_of_no_type_builds_the_value_itself() -> None:
+    value = {"a": 1}
+    assert Contract.from_schema({"type": "object"}).build(value) is value
+
+
+def test_every_type_of_field_has_a_schema_and_becomes_what_it_says() -> None:
+    contract = Contract.of(Everything)
+    assert contract.issues(EVERYTHING) == ()
+    built = contract.build(EVERYTHING)
+    assert built == Everything(
+        flag=True,
+        count=3,
+        ratio=2.0,
+        word="w",
+        nothing=None,
+        anything={"a": [1]},
+        moment=datetime(2026, 11, 21, 9, 30, tzinfo=UTC),
+        day=date(2026, 11, 21),
+        clock=time(9, 30, tzinfo=UTC),
+        key=UUID("12345678-1234-5678-1234-567812345678"),
+        price=Decimal("12.50"),
+        colour=Colour.BLUE,
+        grade=Grade.BAD,
+        size=3,
+        source=Heard("heard", "a bird"),
+        words=["a"],
+        rows=[[1.0, 2.5], []],
+        pair=(1, "one"),
+        days=(date(2026, 1, 1),),
+        tags={"a", "b"},
+        more=frozenset({Grade.GOOD}),
+        sequence=[Colour.RED],
+        ages={"Ada": 36},
+        sources={"a": Cited("cited", 3)},
+        loose={"x": 1},
+        optional=None,
+        union="x",
+    )
+    assert (type(built.count), type(built.ratio), str(built.price)) == (int, float, "12.50")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("flag", 1),
+        ("count", True),
+        ("count", 1.5),
+        ("ratio", "1"),
+        ("word", 1),
+        ("nothing", 0),
+        ("moment", "yesterday"),
+        ("day", "2026-02-30"),
+        ("clock", "25:00:00Z"),
+        ("key", "no-uuid"),
+        ("price", "12,50"),
+        ("price", "NaN"),
+        ("colour", "RED"),
+        ("grade", True),
+        ("size", "l"),
+        ("source", {"kind": "seen", "who": "a bird"}),
+        ("words", "a"),
+        ("pair", [1]),
+        ("pair", [1, "one", 2]),
+        ("pair", ["one", 1]),
+        ("days", [1]),
+        ("tags", ["a", "a"]),
+        ("ages", {"Ada": "36"}),
+        ("optional", 1),
+        ("union", 1.5),
+        ("unknown", 1),
+    ],
+)
+def test_a_value_of_another_type_is_refused_where_it_stands(field: str, value: object) -> None:
+    issues = Contract.of(Everything).issues({**EVERYTHING, field: value})
+    assert issues
+    assert all(issue.path.startswith(f"/{field}") or field == "unknown" for issue in issues)
+
+
+def test_the_branch_of_a_union_that_fits_is_built() -> None:
+    contract = Contract.of(list[Cited | Heard | int])
+    value = [{"kind": "cited", "page": 1}, 7, {"kind": "heard", "who": "x"}]
+    assert contract.build(value) == [Cited("cited", 1), 7, Heard("heard", "x")]
+
+
+def test_a_union_of_dataclasses_is_told_apart_by_its_literal() -> None:
+    contract = Contract.of(list[Cited | Heard], format="jsonl")
+    assert contract.discriminator == "kind"
+    (issue,) = contract.issues({"kind": "heard", "who": 1})
+    assert issue.path == "/who"
+
+
+def test_a_dataclass_may_refer_to_itself() -> None:
+    contract = Contract.of(Node)
+    assert isinstance(contract.schema, dict)
+    assert contract.schema["type"] == "object"
+    value = {"name": "a", "children": [{"name": "b", "children": []}, {"name": "c"}]}
+    assert contract.build(value) == Node("a", [Node("b"), Node("c")])
+    (issue,) = contract.issues({"name": "a", "children": [{"name": "b", "children": [{"name": 1}]}]})
+    assert issue.path == "/children/0/children/0/name"
+
+
+def test_a_value_at_the_limit_of_depth_is_built() -> None:
+    value: dict[str, Any] = {"name": "leaf"}
+    for _ in range(99):  # of two levels each
+        value = {"name": "a", "children": [value]}
+    contract = Contract.of(Node)
+    assert contract.accepts(value)
+    assert contract.build(value).children[0].children[0].name == "a"
+
+
+def test_classes_stand_in_the_schema_once_and_the_root_only_where_it_refers_to_itself() -> None:
+    def definitions(type: Any) -> list[str]:
+        schema = Contract.of(type).schema
+        assert isinstance(schema, dict)
+        return list(schema.get("$defs", {}))
+
+    assert definitions(Summary) == []
+    assert definitions(Node) == ["Node"]
+    assert definitions(Everything) == ["Colour", "Grade", "Cited", "Heard"]
+
+
+def test_two_classes_of_one_name_are_two() -> None:
+    other = make_dataclass("Heard", [("what", str)])
+    both = make_dataclass("Both", [("first", Heard), ("second", other)])
+    contract = Contract.of(both)
+    built = contract.build({"first": {"kind": "heard", "who": "x"}, "second": {"what": "y"}})
+    assert (built.first, built.second) == (Heard("heard", "x"), other("y"))
+
+
+def test_descriptions_and_docstrings_of_the_author_go_into_the_schema() -> None:
+    schema = Contract.of(Cited).schema
+    assert isinstance(schema, dict)
+    assert schema["description"] == "Where something was read."
+    assert schema["properties"]["page"] == {"type": "integer", "description": "Counted from 1."}
+
+
+def test_fields_that_are_not_set_from_outside_are_not_asked_for() -> None:
+    @dataclass
+    class Computed:
+        constant: ClassVar[int] = 7
+        words: str
+        _: KW_ONLY
+        unit: Colour = Colour.RED
+        length: int = field(init=False)
+
+        def __post_init__(self) -> None:
+            self.length = len(self.words)
+
+    contract = Contract.of(Computed)
+    assert isinstance(contract.schema, dict)
+    assert list(contract.schema["properties"]) == ["words", "unit"]
+    assert contract.schema["properties"]["unit"]["default"] == "red"
+    assert contract.build({"words": "four"}).length == 4
+
+
+def test_a_class_local_to_a_function_may_refer_to_itself() -> None:
+    @dataclass
+    class Local:
+        next: Local | None = None
+
+    assert Contract.of(Local).build({"next": {"next": None}}) == Local(Local())
+
+
+def test_what_the_class_itself_refuses_is_told_with_its_place_and_all_of_it() -> None:
+    contract = Contract.of(list[Everything])
+    wrong = {"kind": "cited", "page": 0}
+    value = [EVERYTHING, {**EVERYTHING, "source": wrong, "sources": {"a/b": wrong}}]
+    assert refusal(contract, value) == (
+        Issue(Reason.INVARIANT_VIOLATION, "pages are counted from 1", "/1/source"),
+        Issue(Reason.INVARIANT_VIOLATION, "pages are counted from 1", "/1/sources/a~1b"),
+    )
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no"), KeyError("no"), ZeroDivisionError("no")])
+def test_whatever_a_class_raises_is_a_refusal(error: Exception) -> None:
+    @dataclass
+    class Moody:
+        x: int
+
+        def __post_init__(self) -> None:
+            raise error
+
+    contract = Contract.of(Moody)
+    (issue,) = refusal(contract, {"x": 1})
+    assert issue.reason is Reason.INVARIANT_VIOLATION
+    assert "no" in issue.message
+    with pytest.raises(StructuredOutputInvalid) as refused:
+        contract.build({"x": 1})
+    assert refused.value.response_schema == contract.schema
+    assert refused.value.__cause__ is error
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value", "message"),
+    [
+        (datetime, "2016-12-31T23:59:60Z", 'expected a time, found "2016-12-31T23:59:60Z"'),
+        (date, "0000-01-01", 'expected a date, found "0000-01-01"'),
+        (float, 10**400, "expected a number that a float holds, found a huge integer"),
+        (set[tuple[list[int], ...]], [[[1]]], "unhashable"),
+    ],
+)
+def test_what_json_can_say_and_python_cannot_hold_is_refused(
+    annotation: Any, value: object, message: str
+) -> None:
+    (issue,) = refusal(Contract.of(make_dataclass("Held", [("x", annotation)])), {"x": value})
+    assert (issue.reason, issue.path) == (Reason.SCHEMA_VALUE_ERROR, "/x")
+    assert message in issue.message
+
+
+def test_the_options_are_those_of_a_schema() -> None:
+    contract = Contract.of(Summary, name="sum", extra="ignore", coerce=True, invariants=["title != gist"])
+    value, accepted = contract.take({"title": "T", "gist": "G", "url": "null", "more": 1})
+    assert accepted
+    assert contract.build(value) == Summary("T", "G", None)
+    assert contract.name == "sum"
+    assert not contract.accepts({"title": "T", "gist": "T"})
+    assert Contract.of(Summary, repair=True).repair
+
+
+def test_the_same_type_has_the_same_fingerprint_and_another_has_another() -> None:
+    assert Contract.of(Summary).fingerprint == Contract.of(Summary).fingerprint
+    assert Contract.of(Summary).fingerprint == Contract.from_schema(Contract.of(Summary).schema).fingerprint
+    assert Contract.of(Summary).fingerprint != Contract.of(Node).fingerprint
+    assert Contract.of(Summary).fingerprint != Contract.of(list[Summary]).fingerprint
+
+
+@dataclass
+class Box(Generic[T]):
+    content: T
+
+
+@dataclass
+class Unresolved:
+    known: int
+    gone: Nowhere  # type: ignore[name-defined]  # noqa: F821
+
+
+@dataclass
+class Wanting:
+    x: int
+    y: InitVar[int]
+
+
+@pytest.mark.parametrize(
+    ("type", "where", "found"),
+    [
+        (complex, "complex", "complex"),
+        ("Summary", "Summary", "Summary"),
+        (make_dataclass("A", [("x", bytes)]), "A.x", "bytes"),
+        (make_dataclass("A", [("x", list[dict[str, complex]])]), "A.x", "complex"),
+        (make_dataclass("A", [("x", dict[int, str])]), "A.x", "dict[int, str]"),
+        (make_dataclass("A", [("x", Literal[b"a"])]), "A.x", "b'a'"),
+        (make_dataclass("A", [("x", Enum("E", {"A": (1, 2)}))]), "E", "(1, 2)"),
+        (make_dataclass("A", [("x", make_dataclass("B", [("y", object()), ("z", type)]))]), "B.y", "object"),
+        (Box, "Box.content", "~T"),
+        (Box[int], "Box", "Box[int]"),
+        (Unresolved, "Unresolved", "Nowhere"),
+        (Wanting, "Wanting", "'x'"),
+    ],
+)
+def test_a_type_that_cannot_be_described_is_refused_by_name(type: Any, where: str, found: str) -> None:
+    with pytest.raises(ContractError) as error:
+        Contract.of(type)
+    assert error.value.where == where
+    assert found in str(error.value)
+    assert "expected" in str(error.value)
+
+
+def test_a_dataclass_needs_no_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "trustgraph_prompt.contract.models", raising=False)
+    monkeypatch.setitem(sys.modules, "pydantic", None)
+    assert Contract.of(Node).build({"name": "a"}) == Node("a")

@@ -1,0 +1,221 @@
+"""Contracts from Pydantic models: their own schema, their own validators."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Generic, Literal, Self, TypeVar
+
+import pydantic
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from trustgraph_prompt import Contract, read
+from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
+
+T = TypeVar("T")
+
+
+class Unit(Enum):
+    METRE = "m"
+
+
+class Length(BaseModel):
+    """How long something is."""
+
+    number: Decimal = Field(description="In units.")
+    unit: Unit = Unit.METRE
+
+
+class Thing(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str = Field(min_length=2, alias="thing-name")
+    length: Length | None = None
+    seen: datetime | None = None
+    pair: tuple[int, str] = (0, "")
+
+
+class Tree(BaseModel):
+    name: str
+    parts: list[Tree] = []
+
+
+class Shown(BaseModel):
+    shown: int
+    total: int
+
+    @field_validator("shown")
+    @classmethod
+    def not_three(cls, value: int) -> int:
+        if value == 3:
+            raise ValueError("three is never shown")
+        if value == 4:
+            raise RuntimeError("four breaks")
+        return value
+
+    @model_validator(mode="after")
+    def total_is_enough(self) -> Self:
+        if self.total < self.shown:
+            raise ValueError("shows more than there is")
+        return self
+
+
+class Page(BaseModel):
+    parts: list[Shown | Tree]
+
+
+def refusal(contract: Contract, value: Any) -> tuple[Issue, ...]:
+    """What is wrong with a value that the schema accepts."""
+    assert contract.accepts(value)
+    with pytest.raises(StructuredOutputInvalid) as error:
+        contract.build(value)
+    return error.value.issues
+
+
+def test_a_model_says_its_own_schema_without_titles_that_nobody_wrote() -> None:
+    assert Contract.of(Length).schema == {
+        "description": "How long something is.",
+        "type": "object",
+        "properties": {
+            "number": {
+                "type": ["number", "string"],
+                "pattern": "^[+-]?[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$",
+                "description": "In units.",
+            },
+            "unit": {"$ref": "#/$defs/Unit", "default": "m"},
+        },
+        "required": ["number"],
+        "$defs": {"Unit": {"type": "string", "enum": ["m"]}},
+    }
+
+
+def test_an_accepted_object_becomes_a_model() -> None:
+    contract = Contract.of(Thing)
+    value = '"length": {"number": "1.50"}, "seen": "2026-11-21T09:00:00Z", "pair": [1, "a"]'
+    text = f'{{"thing-name": "rod", {value}}}'
+    thing = contract.build(read(text, contract).unwrap())
+    assert isinstance(thing, Thing)
+    assert (thing.name, thing.pair) == ("rod", (1, "a"))
+    assert thing.length == Length(number=Decimal("1.50"))
+    assert contract.name == "Thing"
+
+
+def test_a_list_of_models_asks_for_many() -> None:
+    contract = Contract.of(list[Length])
+    assert contract.build([{"number": 1}]) == [Length(number=Decimal(1))]
+
+
+def test_a_model_that_refers_to_itself_is_an_object_at_the_root() -> None:
+    contract = Contract.of(Tree)
+    assert isinstance(contract.schema, dict)
+    assert contract.schema["type"] == "object"
+    assert list(contract.schema["$defs"]) == ["Tree"]
+    assert contract.build({"name": "a", "parts": [{"name": "b"}]}) == Tree(name="a", parts=[Tree(name="b")])
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"thing-name": "x"}, "/thing-name"),
+        ({"name": "rod"}, ""),
+        ({"thing-name": "rod", "more": 1}, ""),
+        ({"thing-name": "rod", "length": {"number": "long"}}, "/length/number"),
+    ],
+)
+def test_the_constraints_of_a_model_decide_the_verdict(value: object, path: str) -> None:
+    assert path in {issue.path for issue in Contract.of(Thing).issues(value)}
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "message"),
+    [
+        ({"shown": 5, "total": 1}, "", "shows more than there is"),
+        ({"shown": 3, "total": 9}, "/shown", "three is never shown"),
+        ({"shown": 4, "total": 9}, "", "four breaks"),
+    ],
+)
+def test_what_a_models_own_validators_refuse_is_told_with_its_place(
+    value: object, path: str, message: str
+) -> None:
+    expected = Issue(Reason.INVARIANT_VIOLATION, message, path)
+    assert refusal(Contract.of(Shown), value) == (expected,)
+
+
+def test_the_place_is_one_of_the_value_also_within_a_union() -> None:
+    value = {"parts": [{"name": "a"}, {"shown": 3, "total": 9, "name": "b", "parts": [1]}]}
+    contract = Contract.of(Page)
+    issues = refusal(contract, value)
+    assert Issue(Reason.INVARIANT_VIOLATION, "three is never shown", "/parts/1/shown") in issues
+
+
+def test_what_json_can_say_and_a_model_cannot_hold_is_refused() -> None:
+    (issue,) = refusal(Contract.of(Thing), {"thing-name": "rod", "seen": "0000-01-01T00:00:00Z"})
+    assert (issue.reason, issue.path) == (Reason.SCHEMA_VALUE_ERROR, "/seen")
+
+
+def test_models_and_dataclasses_may_hold_each_other() -> None:
+    @dataclasses.dataclass
+    class Wall:
+        height: Length
+        again: Length | None = None
+
+    contract = Contract.of(Wall)
+    assert isinstance(contract.schema, dict)
+    assert list(contract.schema["$defs"]) == ["Length", "Unit"]
+    assert contract.build({"height": {"number": 2}}) == Wall(Length(number=Decimal(2)))
+    assert refusal(
+        Contract.of(dataclasses.make_dataclass("Both", [("shown", Shown)])),
+        {"shown": {"shown": 3, "total": 9}},
+    ) == (Issue(Reason.INVARIANT_VIOLATION, "three is never shown", "/shown/shown"),)
+
+
+def test_two_classes_of_one_name_in_one_schema_are_refused() -> None:
+    class Unit(BaseModel):
+        other: int
+
+    holder = dataclasses.make_dataclass("Holder", [("unit", Unit), ("length", Length)])
+    with pytest.raises(ContractError, match="two classes are called Unit"):
+        Contract.of(holder)
+
+
+def test_a_pydantic_dataclass_is_validated_by_pydantic() -> None:
+    @pydantic.dataclasses.dataclass
+    class Short:
+        word: str = Field(max_length=3)
+
+    contract = Contract.of(Short)
+    assert not contract.accepts({"word": "long"})
+    assert contract.build({"word": "abc"}) == Short(word="abc")
+
+
+class Wrapped(BaseModel, Generic[T]):
+    content: T
+    kind: Literal["wrapped"] = "wrapped"
+
+
+def test_a_generic_model_with_its_types_is_a_model() -> None:
+    contract = Contract.of(list[Wrapped[int]])
+    assert contract.build([{"content": 1}]) == [Wrapped[int](content=1)]
+
+
+class Unresolved(BaseModel):
+    gone: Nowhere  # type: ignore[name-defined]  # noqa: F821
+
+
+class Opaque(BaseModel):
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    thing: object_of_ours
+
+
+class object_of_ours:  # noqa: N801
+    pass
+
+
+@pytest.mark.parametrize("model", [Unresolved, Opaque])
+def test_a_model_without_json_is_refused_by_name(model: type[BaseModel]) -> None:
+    with pytest.raises(ContractError) as error:
+        Contract.of(model)
+    assert error.value.where == model.__name__

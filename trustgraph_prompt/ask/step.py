@@ -1,0 +1,88 @@
+"""One step of an asking: what is put to the model, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trustgraph_prompt.errors import ProviderError, Reason
+from trustgraph_prompt.llm import Message, RuntimeConfig
+from trustgraph_prompt.reader import CallReport, Outcome, Rejected, Stage
+
+#: What is said of a text in which the value, or the first object, has not ended yet.
+_UNFINISHED = frozenset(
+    {Reason.EMPTY, Reason.TRUNCATED, Reason.EXTRACTION_FAILED, Reason.REPAIR_FAILED, Reason.SUCCESS}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is put to the model, and `why` (see `CallReport`).
+
+    `begun` is the text that the answer goes on from. `refused` are the objects that are asked for again,
+    alone. With room for no more than `more_than` tokens it would be the same call again, and is not put.
+    """
+
+    why: str
+    conversation: Sequence[Message]
+    config: RuntimeConfig
+    begun: str = ""
+    refused: tuple[Rejected, ...] = ()
+    more_than: int = 0
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """All that is said, the beginning of the answer included."""
+        return [*self.conversation, Message("assistant", self.begun)] if self.begun else self.conversation
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a step that brought some text, or ended by itself.
+
+    `text` is the answer so far, with what the step went on from; `outcome` is what that says. `broken` is why
+    the call did not end by itself. `filled` says that the answer took all the room the prompt gives it.
+    """
+
+    step: Step
+    outcome: Outcome
+    report: CallReport
+    text: str
+    broken: ProviderError | None = None
+    filled: bool = False
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether there was more to come; the text decides where the wire does not say, or of one value."""
+        ended, said = self.report.finish_reason, self.outcome
+        if ended is None:
+            return self.broken is not None or said.truncated is True
+        visibly = said.contract.format == "json" and said.truncated is True and ended != "content_filter"
+        return visibly or ended in ("length", "error")
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it broke in a way that does not pass."""
+        return self.broken is not None and not self.broken.transient
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether the model, or a filter, would not answer; a refusal reads well as a text."""
+        usable = self.outcome.ok and self.outcome.contract.format != "text"
+        return self.report.finish_reason == "content_filter" and not usable
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is a value with nothing missing; a number under a cut may be half of another."""
+        if not self.outcome.ok or self.outcome.stage is Stage.SALVAGED:
+            return False
+        closed = isinstance(self.outcome.value, (dict, list, str))
+        return not self.is_cut or (self.outcome.contract.format == "json" and closed)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether it was cut before anything that was asked for had ended."""
+        said = self.outcome
+        if said.contract.format == "jsonl" and (said.value or said.rejected or said.retracted):
+            return False
+        return self.is_cut and not self.is_whole and said.reason in _UNFINISHED

@@ -1,0 +1,116 @@
+"""One answer, whole and judged: `complete` (seed 2) over the one primitive of every provider."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from typing import Any, TypedDict, TypeVar, Unpack, overload
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.llm import validation
+from trustgraph_prompt.llm.completion import Completion, ListenToDeltas
+from trustgraph_prompt.llm.records import Call, Delta, Message, RuntimeConfig, Tool
+from trustgraph_prompt.llm.response import Response
+from trustgraph_prompt.llm.retry import RetryPolicy
+
+T = TypeVar("T")
+
+Messages = Sequence[Message | Mapping[str, Any]]
+Tools = Sequence[Tool | Mapping[str, Any]]
+
+
+class Options(TypedDict, total=False):
+    """What every way to complete takes by name."""
+
+    tool_choice: str | Mapping[str, Any] | None
+    retry: RetryPolicy | None
+    stream: bool
+    listen: ListenToDeltas | None
+
+
+class Completer(ABC):
+    """Whoever streams answers can complete."""
+
+    @abstractmethod
+    def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        """The answer as it comes; see `Provider`."""
+
+    @overload
+    async def complete(
+        self,
+        messages: Messages,
+        tools: Tools | None = None,
+        config: RuntimeConfig | None = None,
+        response_schema: None = None,
+        **options: Unpack[Options],
+    ) -> Response[None]: ...
+
+    @overload
+    async def complete(
+        self,
+        messages: Messages,
+        tools: Tools | None = None,
+        config: RuntimeConfig | None = None,
+        response_schema: Mapping[str, Any] = ...,
+        **options: Unpack[Options],
+    ) -> Response[dict[str, Any]]: ...
+
+    @overload
+    async def complete(
+        self,
+        messages: Messages,
+        tools: Tools | None = None,
+        config: RuntimeConfig | None = None,
+        response_schema: type[T] = ...,
+        **options: Unpack[Options],
+    ) -> Response[T]: ...
+
+    @overload
+    async def complete(
+        self,
+        messages: Messages,
+        tools: Tools | None = None,
+        config: RuntimeConfig | None = None,
+        response_schema: Contract = ...,
+        **options: Unpack[Options],
+    ) -> Response[Any]: ...
+
+    async def complete(
+        self,
+        messages: Messages,
+        tools: Tools | None = None,
+        config: RuntimeConfig | None = None,
+        response_schema: Mapping[str, Any] | type[Any] | Contract | None = None,
+        *,
+        tool_choice: str | Mapping[str, Any] | None = None,
+        retry: RetryPolicy | None = None,
+        stream: bool = False,
+        listen: ListenToDeltas | None = None,
+    ) -> Response[Any]:
+        """One answer of the model. Changes nothing it is passed; any number at a time.
+
+        Messages and tools are records or mappings in OpenAI's shape. With a `response_schema` (a JSON Schema
+        with an object at its root, a dataclass or a Pydantic model) the whole content must be the value,
+        which is `parsed`. With a `Contract` the reader looks for it, in fences and prose, and mends what the
+        contract allows. Where the model asks for tools there is nothing to parse.
+
+        Tries once, unless `retry` says more. `stream` has the answer come over the wire in pieces, and
+        `listen` is awaited with each. An attempt of which it has heard text is not sent again after a
+        failure.
+
+        Raises `ProviderInvalidRequest` before anything is sent, the provider's errors,
+        `ProviderInvalidResponse` for tool calls that no tool takes, and `StructuredOutputInvalid` for content
+        that is not as asked.
+        """
+        offered = validation.tools(tools)
+        contract = validation.response_schema(response_schema)
+        call = Call(
+            validation.messages(messages),
+            config=validation.config(config),
+            tools=offered,
+            tool_choice=validation.tool_choice(tool_choice, offered),
+            response_schema=None if contract is None else validation.object_schema(contract),
+            stream=stream,
+        )
+        extract = contract is response_schema
+        return await Completion(self.stream, call, contract, extract, retry, listen).response()

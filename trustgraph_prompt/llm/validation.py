@@ -1,0 +1,229 @@
+"""What must hold before anything is sent (seed 2, sections 3 to 5): the caller's words become records.
+
+Every function takes what the caller passed, whatever it is, changes none of it, and gives records; or raises
+`ProviderInvalidRequest` that names the place.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.references import References
+from trustgraph_prompt.errors import ContractError, ProviderInvalidRequest, ProviderUnsupportedContentBlock
+from trustgraph_prompt.llm import plain
+from trustgraph_prompt.llm.plain import each, json_object, text, wrong
+from trustgraph_prompt.llm.records import Block, ImageBlock, Message, RuntimeConfig, TextBlock, Tool, ToolCall
+
+_ROLES = ("system", "user", "assistant", "tool")
+_DETAILS = ("auto", "low", "high")
+_MEDIA_TYPE = re.compile(r"image/[a-z0-9.+-]+", re.IGNORECASE)
+_NUMBERS = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
+_INTEGERS = ("max_tokens", "seed")
+
+#: Keys beside a root's `$ref` that leave what it refers to as it is.
+_ABOUT_ROOT = frozenset(("$ref", "$defs", "definitions", "$schema", "$id", "title", "description"))
+
+
+def messages(found: object) -> tuple[Message, ...]:
+    """A conversation: perhaps a system message, then a user's; at its end a user's or a tool's."""
+    said = [_message(plain.message(one, place), place) for one, place in each(found, "messages")]
+    if not said:
+        raise ProviderInvalidRequest("messages: expected at least one message")
+    if said[0].role not in ("system", "user"):
+        raise wrong("messages[0].role", said[0].role, "system or user first")
+    if said[-1].role not in ("user", "tool"):
+        raise wrong(f"messages[{len(said) - 1}].role", said[-1].role, "user or tool last")
+    waiting: set[str] = set()  # ids of calls that no tool has answered yet
+    for index, one in enumerate(said):
+        place = f"messages[{index}]"
+        if one.role == "system" and index > 0:
+            raise wrong(f"{place}.role", one.role, "system first or nowhere")
+        for number, call in enumerate(one.tool_calls):
+            if call.id in waiting:
+                raise wrong(f"{place}.tool_calls[{number}].id", call.id, "an id of its own")
+            waiting.add(call.id)
+        if one.tool_call_id is not None:
+            if one.tool_call_id not in waiting:
+                raise wrong(f"{place}.tool_call_id", one.tool_call_id, "the id of an earlier, open tool call")
+            waiting.discard(one.tool_call_id)
+    return tuple(said)
+
+
+def tools(found: object) -> tuple[Tool, ...]:
+    """Tools with names of their own."""
+    known: dict[str, Tool] = {}
+    for one, place in each(() if found is None else found, "tools"):
+        tool = plain.tool(one, place)
+        name = text(tool.name, f"{place}.name")
+        if name in known:
+            raise wrong(f"{place}.name", name, "a name of its own")
+        text(tool.description, f"{place}.description", empty=True)
+        contract = _object_contract(tool.parameters, f"{place}.parameters")
+        known[name] = replace(tool, parameters=object_schema(contract, place))
+    return tuple(known.values())
+
+
+def tool_choice(found: object, offered: tuple[Tool, ...]) -> str | dict[str, str] | None:
+    """Which tools may be used: None, a word or `{"type": "tool", "name": …}`, or OpenAI's shape of it."""
+    if found is None or found in ("auto", "none"):
+        return found
+    place = "tool_choice"
+    if found == "required":
+        if not offered:
+            raise wrong(place, found, "tools to choose from")
+        return "required"
+    if not isinstance(found, Mapping):
+        raise wrong(place, found, "auto, required, none or an object with the name of a tool")
+    if found.get("type") == "function":
+        place, found = f"{place}.function", found.get("function")
+        if not isinstance(found, Mapping):
+            raise wrong(place, found, "an object with the name of a tool")
+    elif found.get("type") != "tool":
+        raise wrong(f"{place}.type", found.get("type"), "tool or function")
+    name = text(found.get("name"), f"{place}.name")
+    if name not in [tool.name for tool in offered]:
+        raise wrong(f"{place}.name", name, "the name of one of the tools")
+    return {"type": "tool", "name": name}
+
+
+def config(found: object) -> RuntimeConfig:
+    """Settings of a call."""
+    if found is None:
+        return RuntimeConfig()
+    if not isinstance(found, RuntimeConfig):
+        raise wrong("config", found, "a RuntimeConfig")
+    for name, kinds in {**dict.fromkeys(_NUMBERS, int | float), **dict.fromkeys(_INTEGERS, int)}.items():
+        value = getattr(found, name)
+        if value is None:
+            continue
+        if not isinstance(value, kinds) or isinstance(value, bool) or not math.isfinite(value):
+            raise wrong(f"config.{name}", value, "an integer" if name in _INTEGERS else "a number")
+    if found.stop_sequences is not None:
+        for one, place in each(found.stop_sequences, "config.stop_sequences"):
+            text(one, place)
+    json_object(found.extras, "config.extras")
+    return found
+
+
+def response_schema(found: object) -> Contract | None:
+    """What the value of an answer must be: a contract, or one for a JSON Schema or a class."""
+    place = "response_schema"
+    if found is None:
+        return None
+    if isinstance(found, Contract):
+        if found.format != "json" or found.many:
+            raise wrong(
+                place, "many objects" if found.many else found.format, "a contract of one json object"
+            )
+        return found
+    if isinstance(found, type):
+        try:
+            contract = _contract_of(found)
+        except ContractError as error:
+            raise ProviderInvalidRequest(f"{place}: {error}") from error
+        return contract
+    return _object_contract(found, place)
+
+
+def object_schema(contract: Contract, place: str = "response_schema") -> Mapping[str, Any]:
+    """The schema of a contract, which has an object at its root."""
+    schema = contract.schema if isinstance(contract.schema, Mapping) else {}
+    if schema.get("type") != "object":
+        raise wrong(f"{place}.type", schema.get("type"), "object at the root")
+    return schema
+
+
+@lru_cache(128)
+def _contract_of(cls: type) -> Contract:
+    return Contract.of(cls)
+
+
+def _object_contract(schema: object, place: str) -> Contract:
+    """The contract of a schema with an object at its root; a root that merely refers to one becomes that."""
+    if not isinstance(schema, Mapping):
+        raise wrong(place, schema, "a JSON Schema of an object")
+    try:
+        contract = Contract.from_schema(schema)
+        written = contract.schema
+        if isinstance(written, Mapping) and "$ref" in written and written.keys() <= _ABOUT_ROOT:
+            root = References(written).followed(written) or {}
+            beside = {key: value for key, value in written.items() if key != "$ref"}
+            contract = Contract.from_schema({**root, **beside})
+    except ContractError as error:
+        raise ProviderInvalidRequest(f"{place}: {error}") from error
+    object_schema(contract, place)
+    return contract
+
+
+def _message(said: Message, place: str) -> Message:
+    """The message, held to what its role may say."""
+    if said.role not in _ROLES:
+        raise wrong(f"{place}.role", said.role, "system, user, assistant or tool")
+    calls = tuple(_tool_call(one, at) for one, at in each(said.tool_calls, f"{place}.tool_calls"))
+    if calls and said.role != "assistant":
+        raise ProviderInvalidRequest(f"{place}.tool_calls: only an assistant calls tools")
+    if said.role == "tool":
+        text(said.tool_call_id, f"{place}.tool_call_id")
+    elif said.tool_call_id is not None:
+        raise ProviderInvalidRequest(f"{place}.tool_call_id: only a tool answers a call")
+    may_be_empty = said.role == "tool" or bool(calls)
+    content = _content(said.content, f"{place}.content", said.role, may_be_empty)
+    return Message(said.role, content, calls, said.tool_call_id)
+
+
+def _content(found: object, place: str, role: str, may_be_empty: bool) -> str | tuple[Block, ...]:
+    if isinstance(found, str) or found is None or role in ("system", "tool"):
+        return text(found, place, empty=may_be_empty)
+    blocks = tuple(_block(one, at, role) for one, at in each(found, place))
+    if not blocks and not may_be_empty:
+        raise wrong(place, [], "a text or blocks, not empty")
+    if all(isinstance(block, TextBlock) for block in blocks) and len(blocks) < 2:
+        return "".join(block.text for block in blocks if isinstance(block, TextBlock))
+    return blocks
+
+
+def _block(found: object, place: str, role: str) -> Block:
+    if isinstance(found, TextBlock):
+        text(found.text, f"{place}.text")
+        return found
+    if not isinstance(found, ImageBlock):
+        raise wrong(place, found, "a TextBlock or an ImageBlock")
+    if role != "user":
+        raise ProviderInvalidRequest(f"{place}: only a user shows images")
+    if (found.url is None) == (found.base64_data is None):
+        raise ProviderInvalidRequest(f"{place}: expected either a url or base64_data")
+    if found.detail is not None and found.detail not in _DETAILS:
+        raise wrong(f"{place}.detail", found.detail, "auto, low or high")
+    if found.url is not None:
+        text(found.url, f"{place}.url")
+    else:
+        text(found.media_type, f"{place}.media_type")
+        _base64(found.base64_data, f"{place}.base64_data")
+    if found.media_type is not None and not _MEDIA_TYPE.fullmatch(
+        text(found.media_type, f"{place}.media_type")
+    ):
+        raise wrong(f"{place}.media_type", found.media_type, "image/…", kind=ProviderUnsupportedContentBlock)
+    return found
+
+
+def _base64(found: object, place: str) -> None:
+    try:
+        binascii.a2b_base64(text(found, place), strict_mode=True)
+    except ValueError as error:  # binascii.Error, too
+        raise ProviderInvalidRequest(f"{place}: no base64: {error}") from None
+
+
+def _tool_call(found: object, place: str) -> ToolCall:
+    if not isinstance(found, ToolCall):
+        raise wrong(place, found, "a ToolCall")
+    text(found.id, f"{place}.id")
+    text(found.name, f"{place}.name")
+    json_object(found.arguments, f"{place}.arguments")
+    return found
