@@ -1,7 +1,7 @@
 """A real model behind a real server: llama.cpp with a small base model, as a process of its own.
 
-Both come with the extra `real-model`. The server lives as long as a pipe to this process is open, so it cannot
-be left behind, whatever ends the test run. Run as a script, this file is that process.
+Both come with the extra `real-model`. The server lives as long as a pipe to this process is open, so it
+cannot be left behind, whatever ends the test run. Run as a script, this file is that process.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def missing() -> str | None:
 class LlamaServer:
     """The server, from its first moment: it listens at once, and says that it is loading until it has."""
 
-    def __init__(self) -> None:
+    def __init__(self, api_key: str = "") -> None:
         port = _free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._log = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(port)],
+            [sys.executable, __file__, str(port), api_key],
             stdin=subprocess.PIPE,
             stdout=self._log,
             stderr=subprocess.STDOUT,
@@ -59,9 +59,10 @@ class LlamaServer:
                 return
             except OSError:
                 time.sleep(0.05)
-        self.end()
         self._log.seek(0)
-        raise RuntimeError(f"no model server: {self._log.read().decode(errors='replace')[-2000:]}")
+        last_words = self._log.read()[-2000:].decode(errors="replace")
+        self.end()
+        raise RuntimeError(f"no model server: {last_words}")
 
     def get(self, path: str) -> Any:
         """What it says under a path, as JSON. Raises `OSError` for any answer but a good one."""
@@ -76,6 +77,7 @@ class LlamaServer:
         """End it at once."""
         self._process.kill()
         self._process.communicate()
+        self._log.close()
 
 
 def _free_port() -> int:
@@ -96,13 +98,14 @@ def _model_file() -> Path:
     return whole
 
 
-def _serve(port: int) -> None:
+def _serve(port: int, api_key: str) -> None:
     """Serve until standard input ends, which is when the tests do."""
     llama = importlib.import_module("xllamacpp")
     params = llama.CommonParams()
     params.model.path = str(_model_file())
     params.model_alias = {MODEL}
     params.port = port
+    params.api_keys = [api_key] if api_key else []
     params.n_ctx = CONTEXT * SLOTS
     params.n_parallel = SLOTS
     # more than one thread wait for each other, which takes for ever where others want the processor, too
@@ -114,4 +117,4 @@ def _serve(port: int) -> None:
 
 
 if __name__ == "__main__":
-    _serve(int(sys.argv[1]))
+    _serve(int(sys.argv[1]), sys.argv[2])
