@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,16 @@ from tests.support.model_server import DONE, ModelServer, Reply, Then, event, in
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.llm import Call, Delta, Message, OpenAIProvider, RuntimeConfig, Timeout, Tool
+from trustgraph_prompt.llm import (
+    Call,
+    Delta,
+    ImageBlock,
+    Message,
+    OpenAIProvider,
+    RuntimeConfig,
+    Timeout,
+    Tool,
+)
 
 CALL = Call([Message("system", "Be brief."), Message("user", "Say it.")])
 KEY = "sk-very-secret-0123456789"
@@ -41,6 +51,11 @@ async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
 async def heard(provider: OpenAIProvider, call: Call = CALL) -> list[Delta]:
     async with aclosing(provider.stream(call)) as deltas:
         return [delta async for delta in deltas]
+
+
+def last(deltas: list[Delta], name: str) -> Any:
+    values = [getattr(delta, name) for delta in deltas]
+    return next((value for value in reversed(values) if value is not None), None)
 
 
 async def text(provider: OpenAIProvider, call: Call = CALL) -> str:
@@ -137,10 +152,15 @@ class TestRequests:
     @pytest.mark.parametrize(
         "call",
         [
-            Call(CALL.messages, tools=[Tool("look_up", "Looks it up.", {"type": "object"})]),
-            Call(CALL.messages, config=RuntimeConfig(extras={"model": "large"})),
             Call(CALL.messages, config=RuntimeConfig(extras={"odd": object()})),
+            Call(CALL.messages, config=RuntimeConfig(extras={1: 2})),  # type: ignore[dict-item]
             Call([Message("user", "half of a pair: \ud83e")]),
+            Call([*CALL.messages, Message("assistant", "It")]),
+            Call([Message("user", (ImageBlock(),))]),
+            Call([Message("user", (ImageBlock(base64_data="aGk="),))]),
+            Call(CALL.messages, tool_choice="perhaps"),
+            Call(CALL.messages, tools=[Tool("look_up", "Looks it up.", {"type": "text"})]),
+            Call(CALL.messages, response_schema={"type": "object", "maximum": {1}}),
         ],
     )
     async def test_what_cannot_be_sent_is_refused_before_it_is(
@@ -223,7 +243,7 @@ class TestStreams:
         server.reply = lambda _: Reply([json.dumps(completion).encode()], content_type="application/json")
 
         assert await heard(provider) == [
-            Delta("Hello.", finish_reason="stop", usage=Usage(1, 2, 3), model="small")
+            Delta("Hello.", finish_reason="stop", usage=Usage(1, 2, 3), model="small", raw=completion)
         ]
 
     @pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
@@ -235,8 +255,7 @@ class TestStreams:
 
         deltas = await heard(provider)
 
-        assert [delta.thinking for delta in deltas] == ["hm", ""]
-        assert [delta.text for delta in deltas] == ["", "Hello."]
+        assert [(delta.thinking, delta.text) for delta in deltas] == [("hm", ""), ("", "Hello."), ("", "")]
 
     @pytest.mark.parametrize(("told", "means"), [("function_call", "tool_calls"), ("tired", "error")])
     async def test_other_finish_reasons_are_made_one_of_ours(
@@ -244,7 +263,7 @@ class TestStreams:
     ) -> None:
         server.reply = lambda _: Reply([said("Hello.", told), DONE])
 
-        assert (await heard(provider))[-1].finish_reason == means
+        assert last(await heard(provider), "finish_reason") == means
 
     async def test_a_refusal_is_a_content_filter(self, server: ModelServer, provider: OpenAIProvider) -> None:
         server.reply = lambda _: Reply(
@@ -254,20 +273,29 @@ class TestStreams:
         deltas = await heard(provider)
 
         assert "".join(delta.text for delta in deltas) == "I would not."
-        assert deltas[-1].finish_reason == "content_filter"
+        assert last(deltas, "finish_reason") == "content_filter"
 
     async def test_a_stream_that_ends_in_order_may_name_no_finish_reason(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
         server.reply = lambda _: Reply([said("Hello")])
 
-        assert [delta.finish_reason for delta in await heard(provider)] == [None]
+        assert last(await heard(provider), "finish_reason") is None
 
     async def test_odd_counts_are_no_counts(self, server: ModelServer, provider: OpenAIProvider) -> None:
-        usage = {"prompt_tokens": "many", "completion_tokens": -1, "total_tokens": 5}
+        details = {"cached_tokens": True}
+        usage = {
+            "prompt_tokens": "many",
+            "completion_tokens": -1,
+            "total_tokens": 5,
+            "prompt_tokens_details": details,
+        }
         server.reply = lambda _: Reply([said("Hello.", "stop"), event({"choices": [], "usage": usage})])
 
-        assert (await heard(provider))[-1].usage == Usage(None, None, 5)
+        deltas = await heard(provider)
+
+        assert last(deltas, "usage") == Usage(None, None, 5)
+        assert last(deltas, "raw")["usage"] == usage
 
     async def test_half_a_character_spoils_nothing_else(
         self, server: ModelServer, provider: OpenAIProvider

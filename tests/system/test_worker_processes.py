@@ -329,5 +329,15 @@ async def test_metrics_tell_what_was_asked_and_what_it_cost(site: Site) -> None:
             'trustgraph_prompt_calls_total{flow="f",model="scripted",prompt="define",why="first"} 1.0',
             'trustgraph_prompt_dead_letters_total{error="unknown-prompt",flow="f"} 1.0',
             'trustgraph_prompt_prompts{workspace="default"} 2.0',
+            'trustgraph_prompt_call_seconds_count{model="scripted"} 1.0',
+            "trustgraph_prompt_calls_waiting 0.0",
         ):
             await worker.shows("/metrics", line, seconds=10)
+
+
+async def test_requests_over_the_limit_of_a_minute_wait(site: Site) -> None:
+    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+        worker = await site.run("--requests-per-minute", "2", "--tokens-per-minute", "1000000")
+        await send(broker, ["one", "two", "three"])
+        await answered(responses, ["one", "two"])
+        await worker.shows("/metrics", "trustgraph_prompt_calls_waiting 1.0")

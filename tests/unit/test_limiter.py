@@ -1,75 +1,549 @@
-"""How many calls are in flight."""
+"""Limits that calls share: how many at a time, how many and how much in a minute, and who goes first."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import tracemalloc
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
 
-from trustgraph_prompt.llm import Call, Delta, Identity, Limiter, Limits, Message
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-CALL = Call([Message("user", "Say it.")])
+from tests.support.virtual_time import now, run
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.errors import ProviderError, ProviderRateLimit, ProviderUnavailable
+from trustgraph_prompt.llm import (
+    Call,
+    Delta,
+    Identity,
+    Limiter,
+    Limits,
+    Message,
+    RuntimeConfig,
+    ScriptedAnswer,
+    ScriptedProvider,
+)
+
+HELLO = Call([Message("user", "Say it.")])
 
 
-class Slow:
-    """Answers when told to; knows how many it is answering."""
+class Model:
+    """Answers with 40 characters after a second, unless told otherwise; knows when who began, and how many
+    it is answering."""
 
-    identity = Identity("test")
-    prefill = False
+    def __init__(self, *answers: ScriptedAnswer) -> None:
+        self.began: list[tuple[float, str]] = []
+        self.answering = self.most = 0
+        self._answers = iter(answers)
+        self._provider = ScriptedProvider(self._answer)
+        self.identity = self._provider.identity
+        self.prefill = False
+        self.closed = False
 
-    def __init__(self) -> None:
-        self.go_on = asyncio.Event()
-        self.now = self.most = 0
+    def _answer(self, call: Call) -> ScriptedAnswer:
+        return next(self._answers, ScriptedAnswer("x" * 40, delay=1))
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        self.now += 1
-        self.most = max(self.most, self.now)
+        self.began.append((now(), call.labels.get("name", "")))
+        self.answering += 1
+        self.most = max(self.most, self.answering)
         try:
-            yield Delta("Hello")
-            await self.go_on.wait()
-            yield Delta(".")
+            async for delta in self._provider.stream(call):
+                yield delta
         finally:
-            self.now -= 1
+            self.answering -= 1
 
     async def close(self) -> None:
-        self.go_on.set()
+        self.closed = True
+
+    @property
+    def times(self) -> list[float]:
+        """When each call began."""
+        return [when for when, _ in self.began]
 
 
-async def text(provider: Limiter) -> str:
-    return "".join([delta.text async for delta in provider.stream(CALL)])
+def limits(**limit: int | None) -> Limits:
+    return Limits(**limit, clock=now)  # type: ignore[arg-type]
 
 
-async def test_no_more_calls_are_in_flight_than_the_limit_says() -> None:
-    limits, slow = Limits(3), Slow()
-    providers = [Limiter(slow, limits), Limiter(slow, limits)]
-    calls = [asyncio.create_task(text(providers[n % 2])) for n in range(10)]
-    while slow.now < 3:
-        await asyncio.sleep(0)
-    slow.go_on.set()
-
-    assert await asyncio.gather(*calls) == ["Hello."] * 10
-    assert slow.most == 3
+def question(tokens: int, answer: int | None = None, name: str = "") -> Call:
+    """A call whose question has so many tokens, and its answer at most so many."""
+    config = RuntimeConfig(max_tokens=answer)
+    return Call([Message("user", "word" * tokens)], config=config, labels={"name": name})
 
 
-async def test_a_call_that_is_left_gives_its_place_back() -> None:
-    provider = Limiter(Slow(), Limits(1))
-    for _ in range(3):
-        async with aclosing(provider.stream(CALL)) as deltas:
-            assert (await anext(deltas)).text == "Hello"
+def used(tokens: int, **more: float) -> ScriptedAnswer:
+    return ScriptedAnswer("x", usage=Usage(1, tokens - 1, tokens), delay=more.get("delay", 0))
 
 
-async def test_a_call_that_is_left_is_left_by_the_provider_within() -> None:
-    slow = Slow()
-    async with aclosing(Limiter(slow, Limits(1)).stream(CALL)) as deltas:
-        await anext(deltas)
-        assert slow.now == 1
-
-    assert slow.now == 0
+async def text(provider: Limiter, call: Call = HELLO) -> str:
+    return "".join([delta.text async for delta in provider.stream(call)])
 
 
-async def test_closing_closes_the_provider_within() -> None:
-    slow = Slow()
+async def category(provider: Limiter, call: Call = HELLO) -> str:
+    """How a call went: answered, or the category of its error."""
+    try:
+        await text(provider, call)
+    except ProviderError as error:
+        return error.category
+    return "answered"
 
-    await Limiter(slow, Limits(1)).close()
 
-    assert slow.go_on.is_set()
+async def at_once(provider: Limiter, calls: Iterable[Call]) -> list[str]:
+    return await asyncio.gather(*(category(provider, call) for call in calls))
+
+
+class TestInFlight:
+    def test_no_more_calls_are_in_flight_than_the_limit_says(self) -> None:
+        async def main() -> None:
+            shared, model = limits(in_flight=3), Model()
+            providers = [Limiter(model, shared), Limiter(model, shared)]
+            answers = await asyncio.gather(*(text(providers[n % 2]) for n in range(10)))
+
+            assert answers == ["x" * 40] * 10
+            assert model.most == 3
+            assert now() == 4
+
+        run(main())
+
+    def test_a_call_that_is_left_gives_its_place_back(self) -> None:
+        async def main() -> None:
+            provider = Limiter(Model(), limits(in_flight=1))
+            for _ in range(3):
+                async with aclosing(provider.stream(HELLO)) as deltas:
+                    await anext(deltas)
+
+        run(main())
+
+    def test_a_call_that_is_left_is_left_by_the_provider_within(self) -> None:
+        async def main() -> None:
+            model = Model()
+            async with aclosing(Limiter(model, limits(in_flight=1)).stream(HELLO)) as deltas:
+                await anext(deltas)
+                assert model.answering == 1
+            assert model.answering == 0
+
+        run(main())
+
+    def test_closing_closes_the_provider_within(self) -> None:
+        model = Model()
+
+        run(Limiter(model, limits(in_flight=1)).close())
+
+        assert model.closed
+
+    def test_a_limit_that_lets_nothing_through_is_refused(self) -> None:
+        for name in ("in_flight", "requests_per_minute", "tokens_per_minute"):
+            with pytest.raises(ValueError):
+                limits(**{name: 0})
+
+
+class TestRequests:
+    def test_so_many_start_in_any_minute(self) -> None:
+        async def main() -> None:
+            model = Model()
+            provider = Limiter(model, limits(requests_per_minute=3))
+            await text(provider)
+            await asyncio.sleep(29)  # 30 seconds after the first
+            await at_once(provider, [HELLO] * 7)
+
+            assert model.times == [0, 30, 30, 60, 90, 90, 120, 150]
+
+        run(main())
+
+    def test_a_call_that_failed_has_been_made(self) -> None:
+        async def main() -> None:
+            model = Model(ScriptedAnswer(error=ProviderUnavailable("down")))
+            provider = Limiter(model, limits(requests_per_minute=1))
+
+            assert await category(provider) == "provider_unavailable"
+            assert await category(provider) == "answered"
+            assert model.times == [0, 60]
+
+        run(main())
+
+
+class TestTokens:
+    def test_a_call_counts_its_question_and_the_most_that_its_answer_may_have(self) -> None:
+        async def main() -> None:
+            model = Model(*(used(50, delay=70) for _ in range(4)))
+            provider = Limiter(model, limits(tokens_per_minute=100))
+            await at_once(provider, [question(10, answer=40)] * 4)
+
+            assert model.times == [0, 0, 60, 60]
+
+        run(main())
+
+    def test_the_most_an_answer_may_have_is_known_by_its_other_name_too(self) -> None:
+        async def main() -> None:
+            model = Model(*(used(50, delay=70) for _ in range(4)))
+            config = RuntimeConfig(extras={"max_completion_tokens": 40})
+            call = Call(question(10).messages, config=config)
+            await at_once(Limiter(model, limits(tokens_per_minute=100)), [call] * 4)
+
+            assert model.times == [0, 0, 60, 60]
+
+        run(main())
+
+    def test_what_was_not_needed_comes_back_at_once(self) -> None:
+        async def main() -> None:
+            model = Model(*(used(20, delay=1) for _ in range(4)))
+            provider = Limiter(model, limits(tokens_per_minute=100))
+            await at_once(provider, [question(10, answer=50)] * 4)
+
+            assert model.times == [0, 1, 2, 60]  # 20 + 20 + 20 + 60 are too many
+
+        run(main())
+
+    def test_what_was_needed_beyond_that_is_taken_when_it_is_known(self) -> None:
+        async def main() -> None:
+            model = Model(used(90, delay=30))
+            provider = Limiter(model, limits(tokens_per_minute=100))
+            await text(provider, question(10))
+            await text(provider, question(30))
+
+            assert model.times == [0, 90]  # of the first, 10 were taken at 0, and 80 at 30
+
+        run(main())
+
+    def test_without_a_report_what_was_said_is_counted(self) -> None:
+        async def main() -> None:
+            model = Model(ScriptedAnswer("x" * 360, usage=Usage(), delay=30))
+            provider = Limiter(model, limits(tokens_per_minute=100))
+            await text(provider, question(10))
+            await text(provider, question(30))
+
+            assert model.times == [0, 90]
+
+        run(main())
+
+    def test_a_call_that_brought_nothing_took_nothing(self) -> None:
+        async def main() -> None:
+            model = Model(ScriptedAnswer(error=ProviderUnavailable("down")))
+            provider = Limiter(model, limits(tokens_per_minute=100))
+
+            assert await category(provider, question(100)) == "provider_unavailable"
+            assert await category(provider, question(100)) == "answered"
+            assert model.times == [0, 0]
+
+        run(main())
+
+    def test_a_call_that_is_left_took_what_had_been_said(self) -> None:
+        async def main() -> None:
+            model = Model(ScriptedAnswer("x" * 400, chunk=4), ScriptedAnswer("x"))
+            provider = Limiter(model, limits(tokens_per_minute=100))
+            async with aclosing(provider.stream(question(10, answer=90))) as deltas:
+                for _ in range(20):
+                    await anext(deltas)
+            await text(provider, question(70))
+            await text(provider, question(1))
+
+            assert model.times == [0, 0, 60]
+
+        run(main())
+
+    def test_a_call_of_more_than_a_minutes_tokens_goes_alone(self) -> None:
+        async def main() -> None:
+            model = Model(used(1), used(500), used(1))
+            provider = Limiter(model, limits(tokens_per_minute=100))
+            await at_once(provider, [question(1), question(400, answer=100), question(1)])
+
+            assert model.times == [0, 60, 120]
+
+        run(main())
+
+
+class TestTurns:
+    def test_nobody_overtakes_a_call_that_waits_for_tokens(self) -> None:
+        async def main() -> None:
+            model = Model(*(used(90) for _ in range(2)))
+            provider = Limiter(model, limits(tokens_per_minute=100))
+            await at_once(provider, [question(n, name=f"{n}") for n in (90, 80, 1, 2)])
+
+            assert [name for _, name in model.began] == ["90", "80", "1", "2"]
+            assert model.times[1] == 60
+
+        run(main())
+
+    def test_a_call_that_gives_up_waiting_lets_the_next_go(self) -> None:
+        async def main() -> None:
+            model, shared = Model(), limits(tokens_per_minute=100)
+            provider = Limiter(model, shared)
+            await text(provider, question(10, name="first"))
+            large = asyncio.create_task(text(provider, question(95, name="large")))
+            small = asyncio.create_task(text(provider, question(5, name="small")))
+            await asyncio.sleep(10)
+            assert shared.waiting == 2
+            large.cancel()
+            with suppress(asyncio.CancelledError):
+                await large
+            await small
+
+            assert model.began == [(0, "first"), (11, "small")]
+            assert (shared.waiting, shared.in_flight) == (0, 0)
+
+        run(main())
+
+    def test_who_waits_and_who_has_a_place_can_be_seen(self) -> None:
+        async def main() -> None:
+            shared = limits(in_flight=2)
+            calls = asyncio.gather(*(text(Limiter(Model(), shared)) for _ in range(5)))
+            await asyncio.sleep(0.5)
+            assert (shared.in_flight, shared.waiting) == (2, 3)
+            await calls
+            assert (shared.in_flight, shared.waiting) == (0, 0)
+
+        run(main())
+
+
+def refusal(retry_after: float | None = None, *, delay: float = 0, text: str = "") -> ScriptedAnswer:
+    return ScriptedAnswer(text, delay=delay, error=ProviderRateLimit("slow down", retry_after=retry_after))
+
+
+def watched() -> tuple[Limits, list[float]]:
+    """Limits, and the pauses they tell of."""
+    shared, pauses = limits(), list[float]()
+    shared.on_pause = pauses.append
+    return shared, pauses
+
+
+class TestRefusals:
+    def test_one_refusal_lets_nobody_in_for_as_long_as_it_says(self) -> None:
+        async def main() -> None:
+            model, shared = Model(refusal(30)), limits()
+            providers = [Limiter(model, shared), Limiter(model, shared)]
+            assert await category(providers[0]) == "provider_rate_limit"
+            assert shared.pause == 30
+            await asyncio.sleep(10)
+            assert shared.pause == 20
+            await asyncio.gather(*(text(provider) for provider in providers))
+
+            assert model.times == [0, 30, 30]
+
+        run(main())
+
+    def test_a_refusal_within_an_answer_does_too(self) -> None:
+        async def main() -> None:
+            model = Model(refusal(30, text="The sea"))
+            provider = Limiter(model, limits())
+            await category(provider)
+            await text(provider)
+
+            assert model.times == [0, 30]
+
+        run(main())
+
+    def test_refusals_of_calls_that_were_in_flight_do_not_add_up(self) -> None:
+        async def main() -> None:
+            shared, pauses = watched()
+            model = Model(refusal(30), *(refusal(30, delay=n) for n in range(1, 10)))
+            provider = Limiter(model, shared)
+            await at_once(provider, [HELLO] * 10)
+            assert now() == 9
+            await text(provider)
+
+            assert model.times == [0] * 10 + [30]
+            assert pauses == [30]
+
+        run(main())
+
+    def test_the_longest_wait_among_them_counts(self) -> None:
+        async def main() -> None:
+            model = Model(refusal(5), refusal(40, delay=3))
+            provider = Limiter(model, limits())
+            await at_once(provider, [HELLO] * 2)
+            await text(provider)
+
+            assert model.times == [0, 0, 40]
+
+        run(main())
+
+    def test_a_pause_without_a_length_grows_until_an_answer_comes(self) -> None:
+        async def main() -> None:
+            shared, pauses = watched()
+            model = Model(*(refusal() for _ in range(8)), used(1), refusal(0), used(1))
+            provider = Limiter(model, shared)
+            for _ in range(11):
+                await category(provider)
+
+            assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 1]
+
+        run(main())
+
+    def test_the_answer_of_a_call_that_was_in_flight_says_nothing_about_the_pause(self) -> None:
+        async def main() -> None:
+            shared, pauses = watched()
+            model = Model(used(1, delay=2), refusal(), refusal())
+            provider = Limiter(model, shared)
+            await at_once(provider, [HELLO] * 2)  # the answer comes after the refusal
+            await category(provider)
+
+            assert pauses == [1, 2]
+
+        run(main())
+
+    def test_nobody_waits_for_a_pause_that_takes_too_long(self) -> None:
+        async def main() -> None:
+            model = Model(refusal(600, delay=1))
+            provider = Limiter(model, limits(in_flight=1))
+            results = await asyncio.gather(*(text(provider) for _ in range(3)), return_exceptions=True)
+
+            assert [getattr(error, "retry_after", None) for error in results] == [600] * 3
+            assert model.times == [0]
+            await asyncio.sleep(500)
+            await text(provider)
+            assert model.times == [0, 601]
+
+        run(main())
+
+    def test_nobody_is_believed_who_wants_to_be_left_alone_for_ever(self) -> None:
+        async def main() -> None:
+            model = Model(refusal(1e9))
+            provider = Limiter(model, limits())
+            await category(provider)
+            await asyncio.sleep(3600)
+            await text(provider)
+
+            assert model.times == [0, 3600]
+
+        run(main())
+
+    def test_other_errors_close_nothing(self) -> None:
+        async def main() -> None:
+            model = Model(ScriptedAnswer(error=ProviderUnavailable("down", retry_after=30)))
+            provider = Limiter(model, limits())
+            await category(provider)
+            await text(provider)
+
+            assert model.times == [0, 0]
+
+        run(main())
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A call that comes so many seconds after the last, and is left after so many, or ends before."""
+
+    after: float
+    question: int
+    answer: int
+    spent: int  # of question and answer; nothing is reported where it is 0
+    takes: float
+    patience: float
+    fails: bool
+
+    @property
+    def reply(self) -> ScriptedAnswer:
+        if self.fails:
+            return ScriptedAnswer(delay=self.takes, error=ProviderUnavailable("down"))
+        return used(self.spent, delay=self.takes)
+
+
+@st.composite
+def arrivals(draw: st.DrawFn) -> Arrival:
+    asked, answered = draw(st.integers(1, 60)), draw(st.integers(0, 60))
+    return Arrival(
+        # eighths, so that a sum is as exact as a difference
+        after=draw(st.sampled_from([0.0, 0.0, 0.0, 0.125, 1.0, 7.0, 59.875, 60.0])),
+        question=asked,
+        answer=answered,
+        spent=draw(st.integers(1, asked + answered)),
+        takes=draw(st.sampled_from([0.0, 0.375, 5.0, 61.0, 130.0])),
+        patience=draw(st.sampled_from([0.25, 30.0, 1e6, 1e6])),
+        fails=draw(st.booleans()),
+    )
+
+
+class Ledger:
+    """Sees every call that is let in, with what it may take at most from then on."""
+
+    prefill = False
+    identity = Identity("ledger")
+
+    def __init__(self, plan: list[Arrival]) -> None:
+        self.plan = plan
+        self.order: list[int] = []
+        self.entries: list[list[float]] = []  # when, tokens
+        self.answering = self.most = 0
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        number = int(call.labels["name"])
+        arrival = self.plan[number]
+        entry = [now(), float(arrival.question + arrival.answer)]
+        self.order.append(number)
+        self.entries.append(entry)
+        self.answering += 1
+        self.most = max(self.most, self.answering)
+        brought = 0.0
+        try:
+            async for delta in ScriptedProvider([arrival.reply]).stream(call):
+                brought = float(delta.usage.tokens) if delta.usage else brought
+                yield delta
+        finally:
+            self.answering -= 1
+            entry[1] = brought
+
+    async def close(self) -> None:
+        pass
+
+
+@given(
+    st.lists(arrivals(), min_size=1, max_size=30),
+    st.none() | st.integers(1, 4),
+    st.none() | st.integers(1, 6),
+    st.none() | st.integers(20, 200),
+)
+def test_no_limit_is_ever_passed(
+    plan: list[Arrival], in_flight: int | None, requests: int | None, tokens: int | None
+) -> None:
+    async def main() -> None:
+        shared = limits(in_flight=in_flight, requests_per_minute=requests, tokens_per_minute=tokens)
+        ledger = Ledger(plan)
+        provider = Limiter(ledger, shared)
+
+        async def arrive(number: int) -> None:
+            arrival = plan[number]
+            call = question(arrival.question, arrival.answer or None, str(number))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(arrival.patience):
+                    await category(provider, call)
+
+        async with asyncio.TaskGroup() as calls:
+            for number, arrival in enumerate(plan):
+                await asyncio.sleep(arrival.after)
+                calls.create_task(arrive(number))
+
+        assert (shared.in_flight, shared.waiting) == (0, 0)
+        assert ledger.most <= (in_flight or len(plan))
+        assert ledger.order == sorted(ledger.order)
+        assert {n for n, each in enumerate(plan) if each.patience == 1e6} <= set(ledger.order)
+        for start, _ in ledger.entries:
+            window = [entry for entry in ledger.entries if start <= entry[0] < start + 60]
+            assert len(window) <= (requests or len(plan))
+            taken = sum(entry[1] for entry in window)
+            assert tokens is None or taken <= tokens or sum(1 for entry in window if entry[1]) == 1
+
+    run(main())
+
+
+def test_memory_does_not_grow_with_the_calls() -> None:
+    async def main() -> None:
+        shared = limits(in_flight=50, requests_per_minute=100, tokens_per_minute=100_000)
+
+        async def some(calls: int) -> int:
+            for _ in range(calls):
+                place = await shared.enter(10)
+                shared.leave(place, 20)
+            return tracemalloc.get_traced_memory()[0]
+
+        tracemalloc.start()
+        try:
+            before, after = await some(500), await some(5_000)
+        finally:
+            tracemalloc.stop()
+        assert after - before < 10_000
+
+    run(main())

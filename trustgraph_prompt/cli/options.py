@@ -82,6 +82,14 @@ CacheOption = Annotated[
     ),
 ]
 DEFAULT_BROKER = "pulsar://localhost:6650"
+RequestsPerMinuteOption = Annotated[
+    int | None,
+    typer.Option("--requests-per-minute", min=1, help="Calls to models in any minute, over all flows."),
+]
+TokensPerMinuteOption = Annotated[
+    int | None,
+    typer.Option("--tokens-per-minute", min=1, help="Tokens of models in any minute, over all flows."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
 
 

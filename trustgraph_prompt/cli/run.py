@@ -16,7 +16,7 @@ from trustgraph_prompt.cli import options
 
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Cache
-    from trustgraph_prompt.llm import Provider
+    from trustgraph_prompt.llm import Limits, Provider
     from trustgraph_prompt.worker import Flow, Prompts
 
 log = logging.getLogger(__name__)
@@ -38,6 +38,8 @@ def command(
     concurrency: Annotated[
         int | None, typer.Option(min=1, help="Calls to models at once, over all flows.")
     ] = None,
+    requests_per_minute: options.RequestsPerMinuteOption = None,
+    tokens_per_minute: options.TokensPerMinuteOption = None,
     http: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics.")
     ] = None,
@@ -55,6 +57,7 @@ def command(
     config topic (see `config push`), and where that says nothing, from files.
     """
     from trustgraph_prompt import bundled
+    from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker import Prompts, flow, logs
 
@@ -66,8 +69,9 @@ def command(
     if any(flow.provider is None for flow in served):
         default = options.provider(script, base_url, model)
     logs.configure()
-    providers = _providers(served, default, concurrency)
-    asyncio.run(_run(broker, served, prompts, providers, options.cache(cache), http, drain_timeout))
+    providers = _providers(served, default)
+    limits = Limits(concurrency, requests_per_minute, tokens_per_minute)
+    asyncio.run(_run(broker, served, prompts, providers, limits, options.cache(cache), http, drain_timeout))
 
 
 async def _run(
@@ -75,18 +79,23 @@ async def _run(
     flows: list[Flow],
     prompts: Prompts,
     providers: dict[str, Provider],
+    limits: Limits,
     cache: Cache,
     http: str | None,
     drain_timeout: float,
 ) -> None:
     from trustgraph_prompt.broker import connect
+    from trustgraph_prompt.llm import Limiter
     from trustgraph_prompt.worker import Worker
+    from trustgraph_prompt.worker.call_metrics import Metered
     from trustgraph_prompt.worker.health import Health
     from trustgraph_prompt.worker.metrics import Metrics
     from trustgraph_prompt.worker.patience import insist
     from trustgraph_prompt.worker.process import signals
 
     health, metrics = Health(), Metrics()
+    metrics.calls.watch(limits)
+    limited = {name: Limiter(Metered(each, metrics.calls), limits) for name, each in providers.items()}
     async with AsyncExitStack() as closing:
         stopping = closing.enter_context(signals())
         for provider in providers.values():
@@ -105,7 +114,7 @@ async def _run(
             broker,
             flows,
             prompts,
-            lambda flow: providers[flow.name],
+            lambda flow: limited[flow.name],
             drain_timeout=drain_timeout,
             cache=cache,
             health=health,
@@ -115,9 +124,9 @@ async def _run(
         await worker.run()
 
 
-def _providers(flows: list[Flow], default: Provider | None, concurrency: int | None) -> dict[str, Provider]:
-    """Who answers for each flow, by its name; `concurrency` bounds the calls of all of them together."""
-    from trustgraph_prompt.llm import Limiter, Limits, OpenAIProvider
+def _providers(flows: list[Flow], default: Provider | None) -> dict[str, Provider]:
+    """Who answers for each flow, by its name."""
+    from trustgraph_prompt.llm import OpenAIProvider
 
     providers: dict[str, Provider] = {}
     for flow in flows:
@@ -127,7 +136,4 @@ def _providers(flows: list[Flow], default: Provider | None, concurrency: int | N
         else:
             key = os.environ.get(flow.provider.key_env)
             providers[flow.name] = OpenAIProvider(flow.provider.base_url, flow.provider.model, api_key=key)
-    if concurrency is None:
-        return providers
-    limits = Limits(in_flight=concurrency)
-    return {name: Limiter(provider, limits) for name, provider in providers.items()}
+    return providers

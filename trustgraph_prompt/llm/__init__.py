@@ -22,9 +22,10 @@ from trustgraph_prompt.llm.records import (
 from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy
 from trustgraph_prompt.llm.scripted import ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm.timeout import Timeout
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.llm.openai import OpenAIProvider, Timeout
+    from trustgraph_prompt.llm.openai import OpenAIProvider
 
 __all__ = [
     "Call",
@@ -51,8 +52,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # aiohttp takes a third of a second to import: only who asks over HTTP waits for it
-    if name in ("OpenAIProvider", "Timeout"):
-        from trustgraph_prompt.llm import openai
+    if name == "OpenAIProvider":
+        from trustgraph_prompt.llm.openai import OpenAIProvider
 
-        return getattr(openai, name)
+        return OpenAIProvider
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -30,8 +30,7 @@ class Limits:
     that is known. A call that alone takes more goes when nothing else has been taken for a minute.
 
     When a provider refuses a call for its rate, nobody is let in for as long as it says, or else for a pause
-    that grows until a call is answered; calls that had been let in before add nothing to that. `on_pause` is
-    told how many seconds it is.
+    that grows until a call is answered; calls that had been let in before add nothing to that.
 
     `clock` and `sleep` are in seconds. All calls are of one event loop. Raises `ValueError` for a limit that
     lets nothing through.
@@ -43,17 +42,17 @@ class Limits:
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
         *,
-        on_pause: Callable[[float], None] = lambda seconds: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         #: Calls that have been let in and have not left, and calls that wait to be let in.
         self.in_flight = self.waiting = 0
+        #: Told of each pause, and of its seconds, when it begins.
+        self.on_pause: Callable[[float], None] = lambda seconds: None
         self._slots = _limit(in_flight)
         self._requests = _Window(_limit(requests_per_minute))
         self._tokens = _Window(_limit(tokens_per_minute))
         self._gate = _Gate()
-        self._on_pause = on_pause
         self._clock = clock
         self._sleep = sleep
         self._turn = asyncio.Lock()  # whoever holds it is the first of those who wait
@@ -93,7 +92,7 @@ class Limits:
     def refused(self, place: Place, retry_after: float | None) -> None:
         """A provider has refused the call for its rate, and wants to be left alone for so many seconds."""
         if seconds := self._gate.close(place.closings, retry_after, self._clock()):
-            self._on_pause(seconds)
+            self.on_pause(seconds)
         self._changed.set()
 
     def leave(self, place: Place, tokens: int = 0) -> None:

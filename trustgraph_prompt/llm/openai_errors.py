@@ -43,39 +43,109 @@ _BY_STATUS: Mapping[int, type[ProviderError]] = {
     401: ProviderAuthentication,
     402: ProviderAuthentication,
     403: ProviderAuthentication,
+    407: ProviderAuthentication,
     408: ProviderUnavailable,
     429: ProviderRateLimit,
 }
 
+_NO_IMAGES = re.compile(
+    r"not support(?:ing)? (?:\w+ ){0,3}image"
+    r"|image[ _](?:input|url|content)s?\b.{0,40}\b(?:not|only) supported"
+    r"|at most 0 image|not a multimodal model",
+    re.IGNORECASE,
+)
+
 #: Words that tell two meanings of one status apart, where no name does.
 _BY_WORDS: Mapping[int, tuple[re.Pattern[str], type[ProviderError]]] = {
-    400: (re.compile(r"not support image", re.IGNORECASE), ProviderUnsupportedContentBlock),
+    400: (_NO_IMAGES, ProviderUnsupportedContentBlock),
     404: (re.compile(r"\bmodel", re.IGNORECASE), ProviderInvalidModel),
+    500: (_NO_IMAGES, ProviderUnsupportedContentBlock),  # llama.cpp
     503: (re.compile(r"not loaded|loading", re.IGNORECASE), ProviderModelNotLoaded),
 }
 
+_OF_SCHEMAS = re.compile(r"response[_ ]?format|json[_ ]?schema|schema|strict|grammar", re.IGNORECASE)
 
-def from_response(status: int, body: bytes, retry_after: str | None = None) -> ProviderError:
-    """The error that an HTTP response stands for. `retry_after` is that header, seconds or a date."""
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        found = None
-    error = found.get("error", found) if isinstance(found, dict) else found
-    return _error(status, error, body, seconds(retry_after))
+#: Words about this schema, however the sentence goes on: another one may be taken.
+_OF_ONE_SCHEMA = re.compile(
+    r"invalid (?:json )?schema|schema (?:error|conver|contain|is (?:invalid|not valid))|in context=|keyword"
+    r"|grammar|\btools?\b|function|stream",
+    re.IGNORECASE,
+)
+_FEATURE = r"(?:response[_ ]?format|json[_ ]?schema|structured[_ ]outputs?|strict)"
+_IS_NOT_THERE = (
+    r"(?:(?:not|n't) (?:\w+ )?(?:support|available|implement|allow|enable|permit|recogni)|unsupported"
+    r"|unavailable|unknown|unrecogni|unexpected|enabled only|only (?:\w+ )?(?:supported|available|enabled)"
+    r"|extra|must be|should be|invalid (?:type|value))"
+)
+#: Words about what the server has no idea of, or does not do with this model.
+_OF_THE_FEATURE = re.compile(
+    rf"{_FEATURE}.{{0,120}}{_IS_NOT_THERE}|{_IS_NOT_THERE}.{{0,120}}{_FEATURE}", re.IGNORECASE | re.DOTALL
+)
 
 
-def from_event(error: Any, event: bytes) -> ProviderError:
-    """The error that a server reports in place of an answer, under the key `error` of a 200 response.
+class Refusal(Exception):
+    """What a server said in place of an answer: a status, names, words; `error()` is what it stands for."""
 
-    Where it names no status, it is the server's own trouble unless it says that it is the request's.
-    """
-    code, names = (error.get("code"), _names(error)) if isinstance(error, dict) else (None, [])
-    if isinstance(code, int) and 400 <= code < 600:
-        status = code
-    else:
-        status = 400 if "invalid_request_error" in names else 500
-    return _error(status, error, event, None)
+    def __init__(self, status: int, error: Any, raw: bytes, retry_after: float | None = None) -> None:
+        self._status = status
+        self._retry_after = retry_after
+        self._names, message = [], error
+        if isinstance(error, dict):
+            self._names = [
+                str(error[key]) for key in ("code", "type") if isinstance(error.get(key), str | int)
+            ]
+            message = error.get("message") or error.get("detail")
+        # anything deeper is shown as it came: an error may be nested beyond what Python can print
+        said = [message] if isinstance(message, str) else []
+        words = " · ".join(said + self._names) or " ".join(excerpt(raw, MAX_WORDS).split())
+        self._words = words or "no explanation"
+        super().__init__(f"HTTP {status}: {excerpt(self._words, MAX_WORDS)}")
+
+    @classmethod
+    def of_response(cls, status: int, body: bytes, retry_after: str | None = None) -> Refusal:
+        """What an HTTP response says. `retry_after` is that header, seconds or a date."""
+        try:
+            found = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            found = None
+        error = found.get("error", found) if isinstance(found, dict) else found
+        return cls(status, error, body, seconds(retry_after))
+
+    @classmethod
+    def of_event(cls, error: Any, event: bytes) -> Refusal:
+        """What a server reports in place of an answer, under the key `error` of a 200 response.
+
+        Where it names no status, it is the server's own trouble unless it says that it is the request's.
+        """
+        code = error.get("code") if isinstance(error, dict) else None
+        if isinstance(code, int) and 400 <= code < 600:
+            return cls(code, error, event)
+        is_ours = isinstance(error, dict) and "invalid_request_error" in (code, error.get("type"))
+        return cls(400 if is_ours else 500, error, event)
+
+    def error(self) -> ProviderError:
+        """The error of ours."""
+        return self._kind()(str(self), retry_after=self._retry_after)
+
+    @property
+    def is_of_schema(self) -> bool:
+        """Whether the request may be taken without its response schema, or with less of it."""
+        return self._status in (400, 422) and _OF_SCHEMAS.search(self._words) is not None
+
+    @property
+    def is_of_feature(self) -> bool:
+        """Whether that goes for every schema, as far as the words tell."""
+        return not _OF_ONE_SCHEMA.search(self._words) and _OF_THE_FEATURE.search(self._words) is not None
+
+    def _kind(self) -> type[ProviderError]:
+        for name in self._names:
+            if name in _BY_NAME:
+                return _BY_NAME[name]
+        pattern, kind = _BY_WORDS.get(self._status, (None, ProviderError))
+        if pattern is not None and pattern.search(self._words):
+            return kind
+        default = ProviderUnavailable if self._status >= 500 else ProviderInvalidRequest
+        return _BY_STATUS.get(self._status, default)
 
 
 def seconds(retry_after: str | None) -> float | None:
@@ -89,27 +159,3 @@ def seconds(retry_after: str | None) -> float | None:
             return None
         value = (when - datetime.now(UTC)).total_seconds()
     return max(value, 0.0) if math.isfinite(value) else None
-
-
-def _error(status: int, error: Any, raw: bytes, retry_after: float | None) -> ProviderError:
-    names, message = [], error
-    if isinstance(error, dict):
-        names, message = _names(error), error.get("message") or error.get("detail")
-    # anything deeper is shown as it came: an error may be nested beyond what Python can print
-    said = [message] if isinstance(message, str) else []
-    words = " · ".join(said + names) or " ".join(excerpt(raw, MAX_WORDS).split()) or "no explanation"
-    return _kind(status, names, words)(f"HTTP {status}: {excerpt(words, MAX_WORDS)}", retry_after=retry_after)
-
-
-def _names(error: Mapping[str, Any]) -> list[str]:
-    return [str(error[key]) for key in ("code", "type") if isinstance(error.get(key), str | int)]
-
-
-def _kind(status: int, names: list[str], words: str) -> type[ProviderError]:
-    for name in names:
-        if name in _BY_NAME:
-            return _BY_NAME[name]
-    pattern, kind = _BY_WORDS.get(status, (None, ProviderError))
-    if pattern is not None and pattern.search(words):
-        return kind
-    return _BY_STATUS.get(status, ProviderUnavailable if status >= 500 else ProviderInvalidRequest)

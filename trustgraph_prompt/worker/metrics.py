@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.worker.call_metrics import CallMetrics
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -55,6 +56,7 @@ class Metrics:
         self._buried = counter("dead_letters", "Requests that became dead letters", "flow", "error")
         self._prompts = gauge("prompts", "Prompts that are served", "workspace")
         self._refused = gauge("config_refused", "Config entries that are refused", "workspace")
+        self.calls = CallMetrics(self.registry, prefix)
 
     @contextmanager
     def in_work(self, flow: str) -> Iterator[None]:

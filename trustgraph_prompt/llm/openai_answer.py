@@ -1,0 +1,195 @@
+"""What comes back from chat completions: chunks or a whole body as deltas, and the body put together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.errors import ProviderInvalidResponse, excerpt
+from trustgraph_prompt.llm.openai_body import Body
+from trustgraph_prompt.llm.openai_errors import Refusal
+from trustgraph_prompt.llm.openai_tools import Contracts, ToolCalls
+from trustgraph_prompt.llm.records import Delta, FinishReason, SchemaPath
+
+#: Characters of an answer, its thinking and its tool calls included.
+MAX_ANSWER = 16 * 1024 * 1024
+
+_FINISH_REASONS: Mapping[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "content_filter",
+}
+_COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
+
+
+class Answer:
+    """One answer while it comes: `take` each event of it, then `end`; or all of it at once with `whole`.
+
+    `schema_path` is told by the first delta. Raises `Refusal` for an error that a server sends in place of an
+    answer, and `ProviderInvalidResponse`.
+    """
+
+    def __init__(self, contracts: Contracts, schema_path: SchemaPath | None = None) -> None:
+        self._schema_path = schema_path
+        self._tool_calls = ToolCalls(contracts)
+        self._texts = {key: WholeText() for key in ("content", "refusal", "reasoning_content", "reasoning")}
+        self._body = Body()
+        self._size = 0
+        self._finish_reason: FinishReason | None = None
+        self._is_refusal = False
+
+    def take(self, event: bytes) -> Delta:
+        """What one event of a stream says."""
+        return self._delta(_object(event), event)
+
+    def end(self) -> Delta:
+        """What only the whole answer tells: its tool calls, held against the tools, and the body.
+
+        Where there are tool calls the finish reason is "tool_calls", also where the server says "stop", as
+        some do of a tool that was forced; `raw` has the server's word (reference: tool path).
+        """
+        if not self._body.has_choice:
+            raise ProviderInvalidResponse("no choices in the answer")
+        calls = self._tool_calls.whole(self._finish_reason)
+        reason = self._reason if calls else None
+        return Delta(tool_calls=calls, finish_reason=reason, raw=self._body.whole(self._tool_calls.wire()))
+
+    def whole(self, body: bytes) -> Iterator[Delta]:
+        """The one delta of an answer that comes in one piece. Bad tool calls are raised after the rest."""
+        envelope = _object(body)
+        delta = self._delta(envelope, body)
+        if _first_choice(envelope.get("choices") or []).get("message") is None:
+            raise ProviderInvalidResponse(f"no message in {excerpt(body)}")
+        try:
+            end = self.end()
+        except ProviderInvalidResponse:
+            yield delta
+            raise
+        yield replace(delta, tool_calls=end.tool_calls, raw=envelope)
+
+    def _delta(self, envelope: Mapping[str, Any], raw: bytes) -> Delta:
+        if error := envelope.get("error"):
+            raise Refusal.of_event(error, raw)
+        choice = _first_choice(_typed(envelope, "choices", list) or [])
+        # some servers say the whole message where others say what is new of it
+        part = "message" if choice.get("delta") is None else "delta"
+        message = _typed(choice, part, dict) or {}
+        self._body.add(envelope, choice, message, len(raw))
+        text, refusal = self._text("content", message), self._text("refusal", message)
+        thoughts, reasons = self._text("reasoning_content", message), self._text("reasoning", message)
+        thinking = thoughts or reasons
+        if refusal:
+            text, self._is_refusal = text + refusal, True
+        if calls := message.get("tool_calls"):
+            self._tool_calls.add(calls, are_whole=part == "message")
+        elif function := message.get("function_call"):
+            self._tool_calls.add_legacy(function)
+        self._size += len(text) + len(thinking)
+        if self._size + self._tool_calls.size > MAX_ANSWER:
+            raise ProviderInvalidResponse(f"the answer has more than {MAX_ANSWER:,} characters")
+        told = _finish_reason(choice.get("finish_reason"))
+        self._finish_reason = told or self._finish_reason
+        path, self._schema_path = self._schema_path, None
+        return Delta(
+            text,
+            thinking,
+            finish_reason=self._reason if told or refusal else None,
+            usage=_usage(envelope.get("usage")),
+            model=_typed(envelope, "model", str),
+            schema_path=path,
+        )
+
+    def _text(self, key: str, message: Mapping[str, Any]) -> str:
+        piece = message.get(key)
+        if not piece:
+            return ""
+        if not isinstance(piece, str):
+            raise ProviderInvalidResponse(f"{key!r} is {type(piece).__name__}, expected str")
+        text = self._texts[key].take(piece)
+        self._body.add_text(key, text)
+        return text
+
+    @property
+    def _reason(self) -> FinishReason | None:
+        """Why the answer ended, as far as is known: a refusal and tool calls are told with "stop"."""
+        if self._is_refusal:
+            return "content_filter"
+        return "tool_calls" if self._tool_calls and self._finish_reason == "stop" else self._finish_reason
+
+
+class WholeText:
+    """Text out of pieces that may end within a character: who counts in UTF-16 cuts an emoji in two."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def take(self, piece: str) -> str:
+        """What is whole so far; half a character without its other half becomes U+FFFD."""
+        text = self._half + piece
+        if text.isascii():
+            return text
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        whole = text.removesuffix(self._half)
+        return whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _first_choice(choices: list[Any]) -> Mapping[str, Any]:
+    """The choice that is heard: where several answers were asked for, the others are let go."""
+    for choice in choices:
+        if not isinstance(choice, dict):
+            raise ProviderInvalidResponse(f"a choice is {type(choice).__name__}, expected dict")
+        if not choice.get("index"):
+            return choice
+    return {}
+
+
+def _finish_reason(value: Any) -> FinishReason | None:
+    if value is None:
+        return None
+    return _FINISH_REASONS.get(value, "error") if isinstance(value, str) else "error"
+
+
+def _usage(value: Any) -> Usage | None:
+    """The counters; one that is none is None, and stands in the body as it came."""
+    if not isinstance(value, dict):
+        return None
+    details = value.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else None
+    counts = {name: _count(value.get(name)) for name in _COUNTS}
+    return Usage(**counts, cached_tokens=_count(cached))
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        value = _leniently(data)
+    if not isinstance(value, dict):
+        raise ProviderInvalidResponse(f"no JSON object: {excerpt(data)}")
+    return value
+
+
+def _leniently(data: bytes) -> Any:
+    """JSON that orjson refuses because of half a character, whose other half is in another event."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        raise ProviderInvalidResponse(f"not JSON: {excerpt(data)}") from None
+
+
+def _typed(value: Mapping[str, Any], key: str, kind: type) -> Any:
+    found = value.get(key)
+    if found is not None and not isinstance(found, kind):
+        raise ProviderInvalidResponse(f"{key!r} is {type(found).__name__}, expected {kind.__name__}")
+    return found

@@ -1,0 +1,72 @@
+"""The body of an answer as a server that does not stream would have sent it, put together from chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trustgraph_prompt.errors import ProviderInvalidResponse
+
+#: Bytes of what servers tell besides the answer (log probabilities and the like).
+MAX_BESIDES = 64 * 1024 * 1024
+
+
+class Body:
+    """What the chunks of one choice have said so far: texts joined, of all else the last word."""
+
+    def __init__(self) -> None:
+        self._envelope: dict[str, Any] = {}
+        self._choice: dict[str, Any] = {}
+        self._message: dict[str, Any] = {"role": "assistant", "content": None}
+        self._texts: dict[str, list[str]] = {}
+        self._logprobs: dict[str, list[Any]] = {}
+        self._finish_reason: Any = None
+        self._usage: Any = None
+        self._besides = 0
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether anything was an answer."""
+        return bool(self._choice)
+
+    def add(
+        self, envelope: Mapping[str, Any], choice: Mapping[str, Any], message: Mapping[str, Any], size: int
+    ) -> None:
+        """Take in a chunk of `size` bytes, and of it the choice that is heard, and its delta."""
+        known = len(self._envelope) + len(self._choice) + len(self._message)
+        self._envelope.update(envelope)
+        self._choice.update(choice)
+        self._message.update(message)
+        self._finish_reason = choice.get("finish_reason") or self._finish_reason
+        self._usage = envelope.get("usage") or self._usage
+        logprobs = choice.get("logprobs")
+        if logprobs:
+            self._add_logprobs(logprobs)
+        if logprobs or known < len(self._envelope) + len(self._choice) + len(self._message):
+            self._besides += size
+            if self._besides > MAX_BESIDES:
+                raise ProviderInvalidResponse(f"more than {MAX_BESIDES:,} bytes besides the answer")
+
+    def add_text(self, key: str, text: str) -> None:
+        """What a chunk says under a key whose text comes in pieces."""
+        self._texts.setdefault(key, []).append(text)
+
+    def whole(self, tool_calls: list[dict[str, Any]]) -> dict[str, Any]:
+        """The body, with the usage as it came."""
+        message = self._message | {key: "".join(pieces) for key, pieces in self._texts.items()}
+        if "tool_calls" in message:
+            message["tool_calls"] = tool_calls
+        elif "function_call" in message:
+            message["function_call"] = tool_calls[0]["function"]
+        choice = self._choice | {"message": message, "finish_reason": self._finish_reason}
+        choice.pop("delta", None)
+        if self._logprobs:
+            choice["logprobs"] = self._logprobs
+        body = self._envelope | {"object": "chat.completion", "choices": [choice]}
+        body.pop("usage", None)
+        return body if self._usage is None else body | {"usage": self._usage}
+
+    def _add_logprobs(self, logprobs: Any) -> None:
+        for key, tokens in logprobs.items() if isinstance(logprobs, dict) else ():
+            if isinstance(tokens, list):
+                self._logprobs.setdefault(key, []).extend(tokens)

@@ -1,0 +1,186 @@
+"""What a call is as the body of a request to chat completions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnsupportedContentBlock
+from trustgraph_prompt.llm.encoding import encode
+from trustgraph_prompt.llm.records import Block, Call, ImageBlock, Message, RuntimeConfig, Tool
+
+#: How a server is told that the last message of the assistant's is the beginning of its answer: by nothing
+#: but that (llama.cpp), by two switches (vLLM), by a mark on the message (Mistral, DeepSeek).
+Prefill = Literal["assistant", "vllm", "prefix"]
+
+_SETTINGS = ("temperature", "max_tokens", "top_p", "seed", "frequency_penalty", "presence_penalty")
+
+#: What is not said where it is empty, and still is not for extras to say.
+_NOT_SAID_EMPTY = ("tools", "tool_choice", "stream")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one model of one server is talked to. `images` False: it takes none."""
+
+    model: str
+    prefill: Prefill | None = None
+    images: bool | None = None
+
+
+def body(
+    call: Call,
+    dialect: Dialect,
+    *,
+    messages: Sequence[Message],
+    response_format: Mapping[str, Any] | None = None,
+) -> bytes:
+    """The body; the same bytes for the same call, with the keys of tools and extras sorted.
+
+    `messages` stand in for those of the call. Extras go onto the wire as they are; one that names what is
+    written here already must say the same, or is a `ProviderInvalidRequest`; stop sequences are joined
+    (reference: managed-field collisions). Raises it also for what is no JSON, and
+    `ProviderUnsupportedContentBlock` for an image that the model does not take.
+    """
+    written: dict[str, Any] = {
+        "model": dialect.model,
+        "messages": [_message(message, dialect) for message in messages],
+        "tools": [_tool(tool) for tool in call.tools],
+        "tool_choice": _tool_choice(call.tool_choice),
+        "stream": call.stream,
+        **_settings(call.config),
+    }
+    if call.stream:
+        written["stream_options"] = {"include_usage": True}
+    if response_format is not None:
+        written["response_format"] = response_format
+    if goes_on(call):
+        _go_on(written, dialect.prefill)
+    extras = _extras(call.config.extras, written)
+    for key in _NOT_SAID_EMPTY:
+        if not written[key]:
+            del written[key]
+    if call.tools:
+        written["tools"] = orjson.Fragment(encode(written["tools"], sort=True))
+    return encode(written | extras)
+
+
+def goes_on(call: Call) -> bool:
+    """Whether the call ends with the beginning of its answer."""
+    return bool(call.messages) and call.messages[-1].role == "assistant"
+
+
+def _go_on(written: dict[str, Any], prefill: Prefill | None) -> None:
+    last = written["messages"][-1]
+    if prefill is None or "tool_calls" in last:
+        why = (
+            "tool calls are no beginning of an answer" if prefill else "the provider was made without prefill"
+        )
+        raise ProviderInvalidRequest(f"the last message is the assistant's: {why}")
+    if prefill == "vllm":
+        written |= {"continue_final_message": True, "add_generation_prompt": False}
+    elif prefill == "prefix":
+        last["prefix"] = True
+
+
+def _message(message: Message, dialect: Dialect) -> dict[str, Any]:
+    written: dict[str, Any] = {"role": message.role, "content": _content(message, dialect)}
+    if message.tool_calls:
+        written["content"] = written["content"] or None
+        written["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": encode(call.arguments).decode()},
+            }
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        written["tool_call_id"] = message.tool_call_id
+    return written
+
+
+def _content(message: Message, dialect: Dialect) -> str | list[dict[str, Any]]:
+    if isinstance(message.content, str):
+        return message.content
+    if len(message.content) == 1 and not isinstance(message.content[0], ImageBlock):
+        return message.text
+    return [_block(block, dialect) for block in message.content]
+
+
+def _block(block: Block, dialect: Dialect) -> dict[str, Any]:
+    if not isinstance(block, ImageBlock):
+        return {"type": "text", "text": block.text}
+    if dialect.images is False:
+        raise ProviderUnsupportedContentBlock(f"the model {dialect.model!r} takes no images")
+    if (block.url is None) == (block.base64_data is None):
+        raise ProviderInvalidRequest("an image has either a url or base64_data")
+    if block.base64_data is not None and not block.media_type:
+        raise ProviderInvalidRequest("an image with base64_data has a media_type")
+    url = block.url or f"data:{block.media_type};base64,{block.base64_data}"
+    detail = {} if block.detail is None else {"detail": block.detail}
+    return {"type": "image_url", "image_url": {"url": url, **detail}}
+
+
+def _tool(tool: Tool) -> dict[str, Any]:
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": function}
+
+
+def _tool_choice(choice: str | Mapping[str, str] | None) -> Any:
+    if choice is None or choice in ("auto", "required", "none"):
+        return choice
+    if isinstance(choice, Mapping) and choice.get("type") == "tool" and "name" in choice:
+        return {"type": "function", "function": {"name": choice["name"]}}
+    raise ProviderInvalidRequest(
+        f"no tool_choice: {choice!r}, expected auto, required, none or {{'type': 'tool', 'name': …}}"
+    )
+
+
+def _settings(config: RuntimeConfig) -> dict[str, Any]:
+    settings = {name: getattr(config, name) for name in _SETTINGS}
+    settings["stop"] = _stop(config)
+    return {key: value for key, value in settings.items() if value is not None}
+
+
+def _stop(config: RuntimeConfig) -> list[str] | None:
+    """The stop sequences, with those that extras name after them."""
+    if not config.stop_sequences:
+        return None
+    more = config.extras.get("stop")
+    more = [more] if isinstance(more, str) else more
+    if not isinstance(more, list | tuple) or not all(isinstance(one, str) for one in more):
+        more = ()
+    return list(dict.fromkeys((*config.stop_sequences, *more)))
+
+
+def _extras(extras: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
+    """What extras add to what is written."""
+    added = {}
+    try:
+        for key in sorted(extras):
+            if key not in written:
+                added[key] = orjson.Fragment(encode(extras[key], sort=True))
+            elif key != "stop" and not _same(_plain(extras[key]), _plain(written[key])):
+                raise ProviderInvalidRequest(f"extras say another {key!r} than the call itself")
+    except TypeError:  # keys that are no strings have no order
+        raise ProviderInvalidRequest("the names of extras are strings") from None
+    return added
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal: 1 and 1.0 are, 1 and true are not, order of keys is nothing."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
+def _plain(value: Any) -> Any:
+    return orjson.loads(encode(value))

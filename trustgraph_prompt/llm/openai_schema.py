@@ -1,0 +1,93 @@
+"""How a response schema goes to an OpenAI-compatible server, and what is known of what its model takes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cachetools import LRUCache
+
+from trustgraph_prompt.contract.strict import is_strict
+from trustgraph_prompt.llm.encoding import encode
+from trustgraph_prompt.llm.openai_errors import Refusal
+from trustgraph_prompt.llm.records import Call, SchemaPath
+
+#: The paths, from what binds the server most to what binds it least.
+PATHS: tuple[SchemaPath, ...] = ("strict", "native", "prompt")
+_STRICT, _NATIVE, _PROMPT = range(3)
+
+#: What OpenAI takes as the name of a schema.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+#: Schemas that are remembered.
+_REMEMBERED = 1_000
+
+
+@dataclass(slots=True)
+class Wanted:
+    """One schema as it is asked for; `first` is the first path that is worth trying."""
+
+    name: str
+    first: int
+
+    def response_format(self, schema: Mapping[str, Any], path: SchemaPath | None) -> dict[str, Any] | None:
+        """What goes onto the wire, the schema as it was written; None where the path is in words."""
+        if path == "prompt":
+            return None
+        asked = {"name": self.name, "schema": schema, "strict": path == "strict"}
+        return {"type": "json_schema", "json_schema": asked}
+
+
+class SchemaPaths:
+    """What a model has been seen to take, over all calls of a provider, however many at a time.
+
+    A server's no is believed only once the same call was answered on a lesser path: what was refused then
+    is not tried again, for no schema where the words are about the feature and the model was never seen to
+    take it, else for this schema. `native` True: the first path or none; False: words only.
+    """
+
+    def __init__(self, native: bool | None) -> None:
+        self.seen: SchemaPath | None = "prompt" if native is False else None
+        self._native = native
+        self._first = _PROMPT if native is False else _STRICT
+        self._wanted: LRUCache[object, Wanted] = LRUCache(_REMEMBERED)
+
+    def wanted(self, call: Call, schema: Mapping[str, Any]) -> Wanted:
+        """What is known of the schema of a call. Raises `ProviderInvalidRequest` where it is no JSON."""
+        digest = hashlib.sha256(encode(schema)).hexdigest()
+        # what a server takes may depend on what else it is to do
+        key = digest, bool(call.tools), call.stream
+        if key not in self._wanted:
+            first = _STRICT if is_strict(schema) else _NATIVE
+            self._wanted[key] = Wanted(_name(schema, digest), first)
+        return self._wanted[key]
+
+    def to_try(self, wanted: Wanted) -> tuple[SchemaPath, ...]:
+        """The paths for a call, in turn; the next one where a server refuses one."""
+        paths = PATHS[max(self._first, wanted.first) :]
+        return paths[:1] if self._native else paths
+
+    def answered(
+        self, wanted: Wanted, path: SchemaPath, refusals: Iterable[tuple[SchemaPath, Refusal]]
+    ) -> None:
+        """A call was answered on `path`, after these refusals of better ones."""
+        for refused, refusal in refusals:
+            lesser = PATHS.index(refused) + 1
+            if refusal.is_of_feature and not self._has_taken(refused):
+                self._first = max(self._first, lesser)
+            else:
+                wanted.first = max(wanted.first, lesser)
+        if not self._has_taken(path):
+            self.seen = path
+            self._first = min(self._first, PATHS.index(path))
+
+    def _has_taken(self, path: SchemaPath) -> bool:
+        return self.seen is not None and PATHS.index(self.seen) <= PATHS.index(path)
+
+
+def _name(schema: Mapping[str, Any], digest: str) -> str:
+    title = schema.get("title")
+    return title if isinstance(title, str) and _NAME.fullmatch(title) else f"schema_{digest[:16]}"

@@ -1,0 +1,83 @@
+"""What is counted of calls to models, by a provider around a provider."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from trustgraph_prompt.errors import ProviderError
+from trustgraph_prompt.llm import Call, Delta, Limits, Provider
+from trustgraph_prompt.llm.provider import Around
+
+log = logging.getLogger(__name__)
+
+SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+
+
+class CallMetrics:
+    """The metrics of all calls of a process; the label `model` is the one that is asked for."""
+
+    def __init__(self, registry: CollectorRegistry, prefix: str) -> None:
+        def gauge(name: str, help: str, *labels: str) -> Gauge:
+            return Gauge(prefix + name, help, labels, registry=registry)
+
+        def seconds(name: str, help: str) -> Histogram:
+            return Histogram(prefix + name, help, ("model",), buckets=SECONDS, registry=registry)
+
+        def counter(name: str, help: str, *labels: str) -> Counter:
+            return Counter(prefix + name, help, labels, registry=registry)
+
+        self.in_flight = gauge("calls_in_flight", "Calls a model is answering now", "model")
+        self.seconds = seconds("call_seconds", "From a call to the end of its answer")
+        self.first_delta = seconds("call_first_delta_seconds", "From a call to the first piece of its answer")
+        self.errors = counter("call_errors", "Calls that failed, by why", "model", "category")
+        self._waiting = gauge("calls_waiting", "Calls that wait for their turn")
+        self._pause = gauge("rate_limit_pause_seconds", "For how long no call may be made yet")
+        self._pauses = counter("rate_limit_pauses", "Times a provider wanted to be left alone")
+
+    def watch(self, limits: Limits) -> None:
+        """Show who waits for these limits, and when a provider wants to be left alone."""
+        limits.on_pause = self._paused
+        self._waiting.set_function(lambda: limits.waiting)
+        self._pause.set_function(lambda: limits.pause)
+
+    def _paused(self, seconds: float) -> None:
+        self._pauses.inc()
+        log.warning("a provider refused a call for its rate; no calls for %.1f s", seconds)
+
+
+class Metered(Around):
+    """Counts each call; goes inside of a limiter, so that waiting is not counted as answering."""
+
+    def __init__(
+        self, provider: Provider, metrics: CallMetrics, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(provider)
+        self._model = provider.identity.model or provider.identity.system
+        self._errors = metrics.errors
+        self._in_flight = metrics.in_flight.labels(self._model)
+        self._seconds = metrics.seconds.labels(self._model)
+        self._first_delta = metrics.first_delta.labels(self._model)
+        self._clock = clock
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        """The answer of the provider within."""
+        began, first = self._clock(), True
+        self._in_flight.inc()
+        try:
+            async with aclosing(self.provider.stream(call)) as deltas:
+                async for delta in deltas:
+                    if first:
+                        self._first_delta.observe(self._clock() - began)
+                        first = False
+                    yield delta
+        except ProviderError as error:
+            self._errors.labels(self._model, error.category).inc()
+            raise
+        finally:
+            self._in_flight.dec()
+            self._seconds.observe(self._clock() - began)
