@@ -21,7 +21,7 @@ from tests.support.llama import LlamaServer
 from trustgraph_prompt import errors
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.cost import Budget, Usage
-from trustgraph_prompt.llm import Call, Delta, Message, OpenAIProvider, RetryPolicy, RuntimeConfig
+from trustgraph_prompt.llm import Call, Delta, ImageBlock, Message, OpenAIProvider, RetryPolicy, RuntimeConfig
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 
@@ -66,6 +66,16 @@ def config(max_tokens: int, *, grammar: str | None = None, **extras: Any) -> Run
 def saying(text: str, max_tokens: int = 32) -> RuntimeConfig:
     """The model says this, or as much of it as it may."""
     return config(max_tokens, grammar=f"root ::= {json.dumps(text, ensure_ascii=False)}")
+
+
+def choice(*colours: str) -> dict[str, Any]:
+    """The schema of an object with one of these."""
+    return {
+        "type": "object",
+        "properties": {"colour": {"enum": list(colours)}},
+        "required": ["colour"],
+        "additionalProperties": False,
+    }
 
 
 def lines(count: str, number: str = "[1-9] [0-9]") -> str:
@@ -168,6 +178,104 @@ class TestAnswers:
             assert text(await heard(provider, Call(QUESTION, config(1))))
 
 
+class TestSchemas:
+    async def test_the_server_holds_the_model_to_the_schema(
+        self, provider: OpenAIProvider, stream: bool
+    ) -> None:
+        response = await provider.complete(
+            QUESTION, config=config(48), response_schema=choice("red", "green"), stream=stream
+        )
+
+        assert response.parsed["colour"] in ("red", "green")
+        assert json.loads(response.message.text) == response.parsed
+        assert (response.schema_path, response.finish_reason) == ("strict", "stop")
+
+    @pytest.mark.parametrize(
+        "refused",
+        [
+            {"$ref": "#"},
+            True,
+            {"type": "array", "items": {"type": "integer"}, "minItems": 3000},
+        ],
+        ids=["recursive", "boolean", "grammar too large"],
+    )
+    async def test_a_schema_that_the_server_refuses_is_told_in_words(
+        self, provider: OpenAIProvider, refused: Any, stream: bool
+    ) -> None:
+        schema = {"type": "object", "properties": {"like": refused}}
+        deltas = await heard(provider, Call(QUESTION, config(4), response_schema=schema, stream=stream))
+        well_taken = await provider.complete(QUESTION, config=config(48), response_schema=choice("red"))
+
+        assert next(delta.schema_path for delta in deltas if delta.schema_path) == "prompt"
+        assert well_taken.schema_path == "strict"  # it is that schema that was refused, not all of them
+
+    async def test_a_schema_that_has_to_go_natively_or_not_at_all_is_refused(
+        self, server: LlamaServer
+    ) -> None:
+        schema = {"type": "object", "properties": {"like": {"$ref": "#"}}}
+        async with OpenAIProvider(server.url, llama.MODEL, native_schema=True) as provider:
+            with pytest.raises(errors.ProviderInvalidRequest, match=r"JSON schema error at #/properties"):
+                await provider.complete(QUESTION, config=config(4), response_schema=schema)
+
+    async def test_what_the_server_ignores_of_a_schema_is_seen_in_the_answer(
+        self, provider: OpenAIProvider
+    ) -> None:
+        schema = {**choice("red"), "not": {"required": ["colour"]}}  # nothing fits, and no grammar says so
+        with pytest.raises(errors.StructuredOutputInvalid) as invalid:
+            await provider.complete(QUESTION, config=config(48), response_schema=schema)
+
+        assert json.loads(invalid.value.output_content) == {"colour": "red"}
+        assert invalid.value.finish_reason == "stop"
+
+    async def test_an_answer_that_is_cut_is_no_value(self, provider: OpenAIProvider, stream: bool) -> None:
+        with pytest.raises(errors.StructuredOutputInvalid) as invalid:
+            await provider.complete(QUESTION, config=config(5), response_schema=choice("red"), stream=stream)
+
+        assert invalid.value.finish_reason == "length"
+        assert invalid.value.output_content
+        assert invalid.value.usage is not None
+        assert invalid.value.usage.completion_tokens == 5
+
+    async def test_without_a_schema_the_answer_is_what_the_model_says(
+        self, provider: OpenAIProvider, stream: bool
+    ) -> None:
+        response = await provider.complete(QUESTION, config=saying(CHARACTERS), stream=stream)
+
+        assert (response.message.content, response.parsed, response.schema_path) == (CHARACTERS, None, None)
+        assert response.raw["choices"][0]["message"]["content"] == CHARACTERS
+        assert response.raw["usage"]["total_tokens"] == response.usage.total_tokens
+
+
+class TestGoingOn:
+    async def test_only_what_comes_next_is_the_answer(self, server: LlamaServer, stream: bool) -> None:
+        beginning = '{"colour": "red", "shade'
+        conversation = [*QUESTION, Message("assistant", beginning)]
+        async with OpenAIProvider(server.url, llama.MODEL, prefill="assistant") as provider:
+            deltas = await heard(provider, Call(conversation, config(4), stream=stream))
+
+        # the server itself repeats the beginning where it does not stream
+        assert text(deltas)
+        assert beginning not in text(deltas)
+        assert usage(deltas).completion_tokens == 4
+
+    async def test_the_switches_of_vllm_are_understood(self, server: LlamaServer) -> None:
+        conversation = [*QUESTION, Message("assistant", '{"colour": "r')]
+        async with OpenAIProvider(server.url, llama.MODEL, prefill="vllm") as provider:
+            deltas = await heard(provider, Call(conversation, config(2)))
+
+        assert finish_reason(deltas) == "length"
+
+
+class TestReadiness:
+    async def test_a_server_that_has_the_model_is_ready(self, provider: OpenAIProvider) -> None:
+        await provider.ready()
+
+    async def test_a_server_that_has_another_model_says_which(self, server: LlamaServer) -> None:
+        async with OpenAIProvider(server.url, "another") as provider:
+            with pytest.raises(errors.ProviderInvalidModel, match=llama.MODEL):
+                await provider.ready()
+
+
 class TestRefusals:
     async def test_an_unknown_path_is_a_wrong_request(self, server: LlamaServer) -> None:
         async with OpenAIProvider(f"{server.url}/nowhere", llama.MODEL) as provider:
@@ -183,6 +291,11 @@ class TestRefusals:
     async def test_a_question_beyond_the_context_is_a_wrong_request(self, provider: OpenAIProvider) -> None:
         with pytest.raises(errors.ProviderInvalidRequest, match="context size"):
             await heard(provider, Call([Message("user", "word " * 2 * llama.CONTEXT)], config(1)))
+
+    async def test_an_image_for_a_model_that_takes_none_is_told_apart(self, provider: OpenAIProvider) -> None:
+        image = ImageBlock(base64_data="iVBORw0KGgo=", media_type="image/png")
+        with pytest.raises(errors.ProviderUnsupportedContentBlock):
+            await heard(provider, Call([Message("user", (image,))], config(1)))
 
     async def test_a_server_that_is_not_there_is_unavailable(self) -> None:
         async with OpenAIProvider("http://127.0.0.1:9", llama.MODEL) as provider:
