@@ -186,7 +186,7 @@ class TestSchemas:
             QUESTION, config=config(48), response_schema=choice("red", "green"), stream=stream
         )
 
-        assert response.parsed["colour"] in ("red", "green")
+        assert response.parsed in ({"colour": "red"}, {"colour": "green"})
         assert json.loads(response.message.text) == response.parsed
         assert (response.schema_path, response.finish_reason) == ("strict", "stop")
 
