@@ -23,9 +23,11 @@ from tests.support.traces import (
 from trustgraph_prompt.ask import MemoryCache
 from trustgraph_prompt.broker import Message, topics
 from trustgraph_prompt.errors import ProviderInvalidModel, ProviderUnavailable
-from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider, TopicProvider
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Flow
+from trustgraph_prompt.worker.callers import Callers
+from trustgraph_prompt.worker.flow import Input, Outputs
 
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
 
@@ -86,6 +88,34 @@ async def test_each_call_is_a_span_of_the_asking(house: House, traces: Traces) -
     assert {parent_of(call) for call in calls} == {id_of(asking)}
     assert [attributes(call)["trustgraph_prompt.call.why"] for call in calls] == ["first", "continue"]
     assert [attributes(call)["gen_ai.response.finish_reasons"] for call in calls] == [("length",), ("stop",)]
+
+
+async def test_a_trace_runs_on_over_the_topics_of_a_text_completion_worker(
+    house: House, traces: Traces
+) -> None:
+    flow = house.flow()
+    completing = Flow(
+        "c",
+        Input(house.topic("completions"), "c", kind="text-completion"),
+        Outputs(response=house.topic("completed")),
+    )
+    model = traces.tracing.provider(ScriptedProvider(lambda call: CHALK))
+    await house.work(completing, model, tracing=traces.tracing)
+    callers = Callers(house.broker)
+    house.stack.push_async_callback(callers.close)
+    caller = callers.between(house.topic("completions"), house.topic("completed"))
+    over_topics = traces.tracing.provider(TopicProvider(caller, model="m"))
+    await house.work(flow, over_topics, tracing=traces.tracing)
+
+    await ask(house, flow, traceparent=TRACEPARENT)
+
+    parent = PARENT
+    for name in (f"process {flow.input.topic}", "ask define", "chat m", f"process {completing.input.topic}"):
+        [span] = await traces.named(name)
+        assert (trace_of(span), parent_of(span)) == (TRACE, parent)
+        parent = id_of(span)
+    [asking] = await traces.named("ask text-completion")
+    assert (trace_of(asking), parent_of(asking)) == (TRACE, parent)
 
 
 async def test_a_request_that_is_tried_again_stays_in_its_trace(house: House, traces: Traces) -> None:
