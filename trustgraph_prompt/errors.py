@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cost import Usage
-    from trustgraph_prompt.reader import Outcome
+    from trustgraph_prompt.reader import CallReport, Outcome
 
 
 class Reason(StrEnum):
@@ -142,7 +142,7 @@ class StructuredOutputInvalid(TrustgraphPromptError):
     """An answer is not what its contract says (seed 2, section 7; category `structured_output_invalid`).
 
     The attributes are seed 2's: the schema asked for, the content byte for byte, what is wrong with it,
-    why the model stopped and what it cost. `outcome` is the whole story.
+    why the model stopped and what all `calls` cost. `outcome` is the whole story.
     """
 
     category: ClassVar[str] = "structured_output_invalid"
@@ -166,17 +166,23 @@ class StructuredOutputInvalid(TrustgraphPromptError):
         self.usage = usage
         self.issues = issues
         self.outcome = outcome
+        self.calls = () if outcome is None else outcome.calls
         super().__init__(error_message)
 
 
 class ProviderError(TrustgraphPromptError):
-    """Who was asked could not answer. `category` is seed 2's name for why."""
+    """Who was asked could not answer. `category` is seed 2's name for why.
+
+    `calls` are those that `complete` made, this failure the last of them, and `usage` what they cost.
+    """
 
     category: ClassVar[str]
     transient: ClassVar[bool] = False
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         self.retry_after = retry_after
+        self.calls: tuple[CallReport, ...] = ()
+        self.usage: Usage | None = None
         super().__init__(message)
 
 
@@ -229,6 +235,12 @@ class ProviderUnsupportedContentBlock(ProviderError):
     """The model cannot take a content block, a media type or a source."""
 
     category = "provider_unsupported_content_block"
+
+
+#: The errors of providers by their category.
+PROVIDER_ERRORS: Mapping[str, type[ProviderError]] = {
+    kind.category: kind for kind in ProviderError.__subclasses__()
+}
 
 
 class BrokerError(TrustgraphPromptError):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
+from tests.support.house import Working
 from tests.support.model_server import DONE, ModelServer, Reply, Then, in_chunks, said, used
 from trustgraph_prompt import errors
 from trustgraph_prompt.ask import ask
+from trustgraph_prompt.broker import connect
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import (
     Call,
@@ -20,8 +22,12 @@ from trustgraph_prompt.llm import (
     Provider,
     ScriptedAnswer,
     ScriptedProvider,
+    TopicProvider,
 )
 from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.worker import Flow, Prompts, Worker
+from trustgraph_prompt.worker.callers import Callers
+from trustgraph_prompt.worker.flow import Input, Outputs
 
 Play = Callable[[Iterable[ScriptedAnswer]], Provider]
 CALL = Call([Message("system", "Be brief."), Message("user", "Say it.")])
@@ -55,11 +61,45 @@ def over_http(answer: ScriptedAnswer) -> Reply:
     return Reply(in_chunks(body + DONE, 5 if len(body) < 10_000 else 997))
 
 
-@pytest.fixture(params=["scripted", "openai"])
+@asynccontextmanager
+async def over_topics(url: str, space: str) -> AsyncIterator[Play]:
+    """By way of a completion worker, as whose model the answers are given."""
+    model: list[Provider] = []
+    flow = Flow(
+        "default",
+        Input(f"non-persistent://{space}/request/text-completion", "c", kind="text-completion"),
+        Outputs(response=f"non-persistent://{space}/response/text-completion"),
+        concurrency=50,
+    )
+    async with await connect(url) as broker:
+        prompts = Prompts(workspaces=[flow.workspace])
+        worker = Worker(broker, [flow], prompts, lambda _: model[-1], config_topic=None)
+        working = Working(worker, asyncio.create_task(worker.run()))
+        await working.ready()
+        callers = Callers(broker)
+        assert flow.outputs.response is not None
+        provider = TopicProvider(callers.between(flow.input.topic, flow.outputs.response))
+
+        def over_the_wire(answers: Iterable[ScriptedAnswer]) -> Provider:
+            model.append(ScriptedProvider(answers))
+            return provider
+
+        yield over_the_wire
+        await callers.close()
+        await working.stop()
+
+
+@pytest.fixture(params=["scripted", "openai", "topic", pytest.param("pulsar", marks=pytest.mark.pulsar)])
 async def play(request: pytest.FixtureRequest) -> AsyncIterator[Play]:
     """A provider that gives the answers it is handed, one a call."""
     if request.param == "scripted":
         yield ScriptedProvider
+        return
+    if request.param in ("topic", "pulsar"):
+        wanted = ("pulsar_url", "pulsar_space") if request.param == "pulsar" else ()
+        url, space = map(request.getfixturevalue, wanted) if wanted else ("embedded:", "tg")
+        async with over_topics(url, space) as through:
+            yield through
         return
     server = ModelServer()
     await server.start()

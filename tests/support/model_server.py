@@ -22,12 +22,16 @@ class Then(Enum):
 
 @dataclass(frozen=True)
 class Reply:
-    """One response; each part of its body is written and flushed on its own."""
+    """One response; each part of its body is written and flushed on its own, a number is seconds between."""
 
-    parts: Iterable[bytes | Then] = ()
+    parts: Iterable[bytes | Then | float] = ()
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     content_type: str = "text/event-stream"
+
+
+#: Turns of the loop after which a caller of the same loop is seen to have left, before it calls again.
+_TO_NOTICE_WHO_LEFT = 10
 
 
 class ModelServer:
@@ -41,6 +45,8 @@ class ModelServer:
         self.lines: list[str] = []  # method and path of each request
         self.peers: set[object] = set()
         self.left = asyncio.Event()  # a caller has left before the end
+        self.on_the_wire: set[object] = set()  # answers that have not ended
+        self.most_on_the_wire = 0
         self.url = ""
         self._closing = asyncio.Event()
 
@@ -64,6 +70,10 @@ class ModelServer:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body = orjson.loads(await request.read() or b"{}")
+        for _ in range(_TO_NOTICE_WHO_LEFT):
+            await asyncio.sleep(0)
+        self.on_the_wire.add(answer := object())
+        self.most_on_the_wire = max(self.most_on_the_wire, len(self.on_the_wire))
         self.bodies.append(body)
         self.headers.append(dict(request.headers))
         self.paths.append(request.path_qs)
@@ -78,15 +88,21 @@ class ModelServer:
             for part in reply.parts:
                 if isinstance(part, bytes):
                     await response.write(part)
+                elif isinstance(part, float):
+                    await asyncio.sleep(part)
                 elif part is Then.HANG:
                     await self._closing.wait()
                 elif request.transport is not None:
+                    self.on_the_wire.discard(answer)
                     request.transport.abort()
                 await asyncio.sleep(0)
+            self.on_the_wire.discard(answer)
             await response.write_eof()
         except (ConnectionError, asyncio.CancelledError):
             self.left.set()
             raise
+        finally:
+            self.on_the_wire.discard(answer)
         return response
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from uuid import uuid4
 
 from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.closing import Ending, each
 from trustgraph_prompt.broker.protocol import Broker, Consumer, Message, Producer, Reader
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, CallTimeout
 
@@ -19,6 +20,7 @@ class TopicCaller:
         self._responses = responses
         self._calls: dict[str, asyncio.Queue[Message | BrokerError]] = {}
         self._ended: BrokerError | None = None
+        self._ending = Ending(lambda: each([self._stop_hearing, producer.close]))
         self._hearing = asyncio.create_task(self._hear(), name=f"responses to {producer.topic}")
 
     @classmethod
@@ -34,7 +36,7 @@ class TopicCaller:
         self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
     ) -> AsyncGenerator[Message, None]:
         if self._ended:
-            raise self._ended
+            raise BrokerClosed(str(self._ended))
         id = str(uuid4())
         responses = self._calls[id] = asyncio.Queue()
         try:
@@ -53,9 +55,11 @@ class TopicCaller:
 
     async def close(self) -> None:
         self._end(BrokerClosed("the caller has been closed"))
+        await self._ending.reach()
+
+    async def _stop_hearing(self) -> None:
         await self._responses.close()
         await self._hearing
-        await self._producer.close()
 
     async def _hear(self) -> None:
         try:

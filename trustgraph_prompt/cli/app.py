@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import trustgraph_prompt
-from trustgraph_prompt.cli import ask, check, config, extract, read, render, run
+from trustgraph_prompt.cli import ask, check, complete, config, extract, read, render, run
 
 app = typer.Typer(
     help="Asks language models, reads their answers however they come, and gives typed, validated objects.",
@@ -41,4 +41,5 @@ app.command("read", epilog=read.EXAMPLE)(read.command)
 app.command("render", epilog=render.EXAMPLE)(render.command)
 app.command("check", epilog=check.EXAMPLE)(check.command)
 app.command("run", epilog=run.EXAMPLE)(run.command)
+app.command("complete", epilog=complete.EXAMPLE)(complete.command)
 app.add_typer(config.app, name="config")

@@ -82,6 +82,25 @@ CacheOption = Annotated[
     ),
 ]
 DEFAULT_BROKER = "pulsar://localhost:6650"
+FlowsOption = Annotated[
+    Path | None,
+    typer.Option("--flows", metavar="PATH", help="A flow file, or a folder of them, instead of the bundled."),
+]
+IdOption = Annotated[str, typer.Option("--id", help="The id of this processor; its subscriptions carry it.")]
+ConcurrencyOption = Annotated[
+    int | None, typer.Option("--concurrency", min=1, help="Calls to models at once, over all flows.")
+]
+HttpOption = Annotated[
+    str | None,
+    typer.Option("--http", metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics."),
+]
+DrainOption = Annotated[
+    float,
+    typer.Option(
+        "--drain-timeout", min=0, metavar="SECONDS", help="What is under way may take so long to finish."
+    ),
+]
+DEFAULT_DRAIN = 30.0
 RequestsPerMinuteOption = Annotated[
     int | None,
     typer.Option("--requests-per-minute", min=1, help="Calls to models in any minute, over all flows."),

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from contextlib import AsyncExitStack
-from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import options
 
@@ -18,6 +16,8 @@ if TYPE_CHECKING:
     from trustgraph_prompt.ask import Cache
     from trustgraph_prompt.llm import Limits, Provider
     from trustgraph_prompt.worker import Flow, Prompts
+    from trustgraph_prompt.worker.callers import Callers
+    from trustgraph_prompt.worker.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
@@ -29,24 +29,15 @@ EXAMPLE = (
 
 def command(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    flows: Annotated[
-        Path | None,
-        typer.Option(metavar="PATH", help="A flow file, or a folder of them; the bundled ones unless given."),
-    ] = None,
+    flows: options.FlowsOption = None,
     templates: options.TemplatesOption = None,
-    id: Annotated[str, typer.Option(help="The id of this processor; its subscriptions carry it.")] = "prompt",
-    concurrency: Annotated[
-        int | None, typer.Option(min=1, help="Calls to models at once, over all flows.")
-    ] = None,
+    id: options.IdOption = "prompt",
+    concurrency: options.ConcurrencyOption = None,
     requests_per_minute: options.RequestsPerMinuteOption = None,
     tokens_per_minute: options.TokensPerMinuteOption = None,
-    http: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics.")
-    ] = None,
+    http: options.HttpOption = None,
     cache: options.CacheOption = "memory:",
-    drain_timeout: Annotated[
-        float, typer.Option(min=0, metavar="SECONDS", help="What is under way may take so long to finish.")
-    ] = 30.0,
+    drain_timeout: options.DrainOption = options.DEFAULT_DRAIN,
     script: options.ProviderOption = None,
     base_url: options.BaseUrlOption = None,
     model: options.ModelOption = None,
@@ -59,19 +50,52 @@ def command(
     from trustgraph_prompt import bundled
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.prompts import files
-    from trustgraph_prompt.worker import Prompts, flow, logs
+    from trustgraph_prompt.worker import Prompts, config, flow
 
     served = flow.load(flows or bundled.flows(), processor=id)
     prompts = Prompts(files.load(templates or bundled.templates()), {flow.workspace for flow in served})
     for refusal in (error for snapshot in prompts.values() for error in snapshot.refused.values()):
         raise refusal
-    default = None
-    if any(flow.provider is None for flow in served):
-        default = options.provider(script, base_url, model)
+    serve(
+        broker,
+        served,
+        prompts,
+        lambda named: options.provider(script, base_url, named or model),
+        Limits(concurrency, requests_per_minute, tokens_per_minute),
+        cache=options.cache(cache),
+        http=http,
+        drain_timeout=drain_timeout,
+        config_topic=config.TOPIC,
+    )
+
+
+def serve(
+    broker: str,
+    flows: list[Flow],
+    prompts: Prompts,
+    default: Callable[[str | None], Provider],
+    limits: Limits,
+    *,
+    http: str | None,
+    drain_timeout: float,
+    cache: Cache | None = None,
+    config_topic: str | None = None,
+) -> None:
+    """Serve flows until SIGTERM; who names no provider is answered by `default` of the flow's model.
+
+    Raises `ConfigError`.
+    """
+    from trustgraph_prompt.worker import logs, tracing
+    from trustgraph_prompt.worker.callers import Callers
+
+    callers = Callers()
+    providers = _providers(flows, default, callers)
     logs.configure()
-    providers = _providers(served, default)
-    limits = Limits(concurrency, requests_per_minute, tokens_per_minute)
-    asyncio.run(_run(broker, served, prompts, providers, limits, options.cache(cache), http, drain_timeout))
+    traced = tracing.from_environment()
+    run = _run(
+        broker, flows, prompts, providers, limits, callers, cache, traced, http, drain_timeout, config_topic
+    )
+    asyncio.run(run)
 
 
 async def _run(
@@ -80,9 +104,12 @@ async def _run(
     prompts: Prompts,
     providers: dict[str, Provider],
     limits: Limits,
-    cache: Cache,
+    callers: Callers,
+    cache: Cache | None,
+    tracing: Tracing,
     http: str | None,
     drain_timeout: float,
+    config_topic: str | None,
 ) -> None:
     from trustgraph_prompt.broker import connect
     from trustgraph_prompt.llm import Limiter
@@ -95,12 +122,17 @@ async def _run(
 
     health, metrics = Health(), Metrics()
     metrics.calls.watch(limits)
-    limited = {name: Limiter(Metered(each, metrics.calls), limits) for name, each in providers.items()}
+    limited = {
+        name: Limiter(Metered(tracing.provider(each), metrics.calls), limits)
+        for name, each in providers.items()
+    }
     async with AsyncExitStack() as closing:
         stopping = closing.enter_context(signals())
+        closing.push_async_callback(tracing.close)
         for provider in providers.values():
             closing.push_async_callback(provider.close)
-        closing.push_async_callback(cache.close)
+        if cache is not None:
+            closing.push_async_callback(cache.close)
         if http is not None:
             from trustgraph_prompt.worker.http import serve
 
@@ -109,14 +141,17 @@ async def _run(
         broker = await insist("broker", partial(connect, url), health, stopping)
         if broker is None:
             return
-        await closing.enter_async_context(broker)
+        broker = callers.broker = tracing.broker(await closing.enter_async_context(broker))
+        closing.push_async_callback(callers.close)
         worker = Worker(
             broker,
             flows,
             prompts,
             lambda flow: limited[flow.name],
+            config_topic=config_topic,
             drain_timeout=drain_timeout,
             cache=cache,
+            tracing=tracing,
             health=health,
             metrics=metrics,
             stopping=stopping,
@@ -124,16 +159,25 @@ async def _run(
         await worker.run()
 
 
-def _providers(flows: list[Flow], default: Provider | None) -> dict[str, Provider]:
+def _providers(
+    flows: list[Flow], default: Callable[[str | None], Provider], callers: Callers
+) -> dict[str, Provider]:
     """Who answers for each flow, by its name."""
-    from trustgraph_prompt.llm import OpenAIProvider
+    of_model = lru_cache(default)
+    return {flow.name: _named(flow, callers) or of_model(flow.model) for flow in flows}
 
-    providers: dict[str, Provider] = {}
-    for flow in flows:
-        if flow.provider is None:
-            assert default is not None
-            providers[flow.name] = default
-        else:
-            key = os.environ.get(flow.provider.key_env)
-            providers[flow.name] = OpenAIProvider(flow.provider.base_url, flow.provider.model, api_key=key)
-    return providers
+
+def _named(flow: Flow, callers: Callers) -> Provider | None:
+    """The provider that the flow itself names."""
+    from trustgraph_prompt.llm import OpenAIProvider, TopicProvider
+    from trustgraph_prompt.worker.flow import ProviderChoice, TopicChoice
+
+    match flow.provider:
+        case TopicChoice() as over:
+            caller = callers.between(over.request, over.response)
+            return TopicProvider(caller, model=over.model, place=over.request)
+        case ProviderChoice() as at:
+            key = os.environ.get(at.key_env)
+            return OpenAIProvider(at.base_url, flow.model or at.model, api_key=key)
+        case None:
+            return None

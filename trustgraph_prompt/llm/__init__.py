@@ -23,6 +23,7 @@ from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy
 from trustgraph_prompt.llm.scripted import ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.llm.timeout import Timeout
+from trustgraph_prompt.llm.topic import TopicProvider
 
 if TYPE_CHECKING:
     from trustgraph_prompt.llm.openai import OpenAIProvider
@@ -47,6 +48,7 @@ __all__ = [
     "Timeout",
     "Tool",
     "ToolCall",
+    "TopicProvider",
 ]
 
 

@@ -8,12 +8,15 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.llm import validation
-from trustgraph_prompt.llm.completion import Completion, ListenToDeltas
+from trustgraph_prompt.llm.completion import Completion, ListenToDeltas, Question
+from trustgraph_prompt.llm.plain import each
 from trustgraph_prompt.llm.records import Call, Delta, Message, RuntimeConfig, Tool
 from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy
 
 T = TypeVar("T")
+
+ONCE = RetryPolicy(max_attempts=1)
 
 Messages = Sequence[Message | Mapping[str, Any]]
 Tools = Sequence[Tool | Mapping[str, Any]]
@@ -112,5 +115,8 @@ class Completer(ABC):
             response_schema=None if contract is None else validation.object_schema(contract),
             stream=stream,
         )
-        extract = contract is response_schema
-        return await Completion(self.stream, call, contract, extract, retry, listen).response()
+        policy = retry or ONCE
+        for one, place in each(policy.per_attempt_override, "retry.per_attempt_override"):
+            validation.config(one, place)
+        question = Question(call, contract, extract=contract is response_schema)
+        return await Completion(self.stream, question, policy, listen).response()

@@ -26,13 +26,14 @@ def message(found: object, place: str) -> Message:
     if isinstance(found, Message):
         return found
     entry = _entry(found, place, "a Message or an object")
-    _no_more(entry, place, ("role", "content", "tool_calls", "tool_call_id", *_NOT_SENT_BACK))
-    calls = entry.get("tool_calls")
-    content = entry.get("content")
+    dropped = ("name",) if entry.get("role") == "tool" else _NOT_SENT_BACK
+    _no_more(entry, place, ("role", "content", "refusal", "tool_calls", "tool_call_id", *dropped))
+    calls = () if entry.get("tool_calls") is None else entry["tool_calls"]
+    content = entry.get("refusal") if entry.get("content") is None else entry["content"]
     return Message(
         role=entry.get("role"),  # type: ignore[arg-type]
         content=_content(content, f"{place}.content"),
-        tool_calls=tuple(tool_call(call, at) for call, at in each(calls or (), f"{place}.tool_calls")),
+        tool_calls=tuple(tool_call(call, at) for call, at in each(calls, f"{place}.tool_calls")),
         tool_call_id=entry.get("tool_call_id"),
     )
 
@@ -125,7 +126,7 @@ def _block(found: object, place: str) -> Block | None:
     entry = _entry(found, place, "a block")
     match entry.get("type"):
         case "text":
-            _no_more(entry, place, ("type", "text", "annotations", "cache_control"))
+            _no_more(entry, place, ("type", "text"))
             return TextBlock(entry.get("text"))  # type: ignore[arg-type]
         case "image_url":
             _no_more(entry, place, ("type", "image_url"))

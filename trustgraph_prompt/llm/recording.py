@@ -11,12 +11,9 @@ import orjson
 
 from trustgraph_prompt.authored import check
 from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.errors import ConfigError, ProviderError
+from trustgraph_prompt.errors import PROVIDER_ERRORS, ConfigError, ProviderError
 from trustgraph_prompt.llm.scripted import ScriptedAnswer
 
-_CATEGORIES: Mapping[str, type[ProviderError]] = {
-    kind.category: kind for kind in ProviderError.__subclasses__()
-}
 _COUNT = {"type": "integer", "minimum": 0}
 _TEXT = {
     "description": "a text, or a list of its lines",
@@ -50,7 +47,7 @@ _LINE: Mapping[str, Any] = {
             "additionalProperties": False,
             "required": ["category"],
             "properties": {
-                "category": {"enum": sorted(_CATEGORIES)},
+                "category": {"enum": sorted(PROVIDER_ERRORS)},
                 "message": {"type": "string"},
                 "retry_after": {"type": "number", "minimum": 0, "description": "seconds"},
             },
@@ -87,7 +84,7 @@ def _answer(line: bytes, where: str) -> ScriptedAnswer:
 
 
 def _error(category: str, message: str = "as recorded", retry_after: float | None = None) -> ProviderError:
-    return _CATEGORIES[category](message, retry_after=retry_after)
+    return PROVIDER_ERRORS[category](message, retry_after=retry_after)
 
 
 def _check_regex(pattern: str | None, where: str) -> None:

@@ -93,22 +93,22 @@ def tool_choice(found: object, offered: tuple[Tool, ...]) -> str | dict[str, str
     return {"type": "tool", "name": name}
 
 
-def config(found: object) -> RuntimeConfig:
-    """Settings of a call."""
+def config(found: object, place: str = "config") -> RuntimeConfig:
+    """Settings of a call, or of one attempt."""
     if found is None:
         return RuntimeConfig()
     if not isinstance(found, RuntimeConfig):
-        raise wrong("config", found, "a RuntimeConfig")
+        raise wrong(place, found, "a RuntimeConfig")
     for name, kinds in {**dict.fromkeys(_NUMBERS, int | float), **dict.fromkeys(_INTEGERS, int)}.items():
         value = getattr(found, name)
         if value is None:
             continue
         if not isinstance(value, kinds) or isinstance(value, bool) or not math.isfinite(value):
-            raise wrong(f"config.{name}", value, "an integer" if name in _INTEGERS else "a number")
+            raise wrong(f"{place}.{name}", value, "an integer" if name in _INTEGERS else "a number")
     if found.stop_sequences is not None:
-        for one, place in each(found.stop_sequences, "config.stop_sequences"):
-            text(one, place)
-    json_object(found.extras, "config.extras")
+        for one, at in each(found.stop_sequences, f"{place}.stop_sequences"):
+            text(one, at)
+    json_object(found.extras, f"{place}.extras")
     return found
 
 

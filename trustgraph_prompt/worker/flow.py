@@ -18,14 +18,16 @@ from trustgraph_prompt.errors import FlowError, TopicInvalid
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """Where requests come from. `kind` says what a message is: a `PromptRequest`, or a `Chunk`.
+    """Where requests come from. `kind` says what a message is.
+
+    A `PromptRequest`, a `Chunk`, or a `TextCompletionRequest`.
 
     `buffer` is how many requests of a non-persistent topic wait in memory; more are dropped by the broker.
     """
 
     topic: str
     subscription: str
-    kind: Literal["prompt-request", "chunk"] = "prompt-request"
+    kind: Literal["prompt-request", "chunk", "text-completion"] = "prompt-request"
     buffer: int = 1000
 
     @property
@@ -38,10 +40,11 @@ class Input:
 class Outputs:
     """Where results go. `objects` by the value of the discriminator, "" for all without a topic of their own.
 
-    `response` is None where nobody waits for a response (chunks).
+    `response` is None where nobody waits for a response (chunks), `answers` where no record of one is kept
+    (text completions).
     """
 
-    answers: str
+    answers: str | None = None
     response: str | None = None
     objects: Mapping[str, str] = field(default_factory=dict)
 
@@ -61,11 +64,21 @@ class ProviderChoice:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicChoice:
+    """A text-completion worker that is asked over topics. `model` is what it is called where it says none."""
+
+    request: str
+    response: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Flow:
     """One subscription to one topic. `concurrency` is how many requests are in work at once.
 
     `deliveries` is how often a request is tried before it becomes a dead letter. `prompt` and `terms` are
-    for chunks: what is asked about each, and with which terms beside `text`.
+    for chunks: what is asked about each, and with which terms beside `text`. `model` and `temperature` are
+    for text completions: those of the process and of the request otherwise.
     """
 
     name: str
@@ -77,7 +90,9 @@ class Flow:
     concurrency: int = 8
     deliveries: int = 5
     budget: Budget = Budget()
-    provider: ProviderChoice | None = None
+    provider: ProviderChoice | TopicChoice | None = None
+    model: str | None = None
+    temperature: float | None = None
 
 
 def load(path: Path, *, processor: str = "prompt") -> list[Flow]:
@@ -113,20 +128,13 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     """The flow in a document. Raises `FlowError`."""
     check(document, schema(), where, FlowError)
     name, workspace = document["name"], document.get("workspace", "default")
-    source, outputs, provider = document["input"], document["outputs"], document.get("provider")
+    source, outputs, parameters = document["input"], document["outputs"], document.get("parameters", {})
     kind = source.get("kind", "prompt-request")
+    _check_kind(document, kind, where)
     objects = outputs.get("objects", {})
     by_type = {"": objects} if isinstance(objects, str) else dict(objects.get("by-type", {}))
     if isinstance(objects, dict) and "default" in objects:
         by_type[""] = objects["default"]
-    if kind == "prompt-request" and "response" not in outputs:
-        raise FlowError(
-            "requests want responses",
-            where=where,
-            path="/outputs",
-            found=outputs,
-            expected="a `response` topic",
-        )
     try:
         flow = Flow(
             name=name,
@@ -138,7 +146,9 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
                 buffer=source.get("buffer", 1000),
             ),
             outputs=Outputs(
-                answers=topics.resolve(outputs.get("answers", f"persistent://tg/flow/{name}-answers")),
+                answers=None
+                if kind == "text-completion"
+                else topics.resolve(outputs.get("answers", f"persistent://tg/flow/{name}-answers")),
                 response=topics.resolve(outputs["response"]) if "response" in outputs else None,
                 objects={value: topics.resolve(topic) for value, topic in by_type.items()},
             ),
@@ -147,10 +157,9 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
             budget=Budget(**document.get("budget", {})),
-            provider=provider
-            and ProviderChoice(
-                provider["base-url"], provider["model"], provider.get("key-env", "OPENAI_API_KEY")
-            ),
+            provider=_provider(document.get("provider")),
+            model=parameters.get("model"),
+            temperature=_temperature(parameters.get("temperature"), where),
         )
     except TopicInvalid as error:
         raise FlowError(str(error), where=where) from None
@@ -158,7 +167,53 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     return flow
 
 
+def _check_kind(document: Any, kind: str, where: str) -> None:
+    outputs = document["outputs"]
+    if kind != "chunk" and "response" not in outputs:
+        raise FlowError(
+            "requests want responses",
+            where=where,
+            path="/outputs",
+            found=outputs,
+            expected="a `response` topic",
+        )
+    if kind == "text-completion":
+        foreign = [f"/outputs/{key}" for key in outputs if key != "response"]
+        foreign += ["/terms"] if "terms" in document else []
+    else:
+        foreign = ["/parameters"] if "parameters" in document else []
+    if foreign:
+        raise FlowError(f"says nothing about messages of the kind {kind}", where=where, path=foreign[0])
+
+
+def _provider(choice: Mapping[str, str] | None) -> ProviderChoice | TopicChoice | None:
+    if choice is None:
+        return None
+    if "request" in choice:
+        request, response = topics.resolve(choice["request"]), topics.resolve(choice["response"])
+        return TopicChoice(request, response, choice.get("model"))
+    return ProviderChoice(choice["base-url"], choice["model"], choice.get("key-env", "OPENAI_API_KEY"))
+
+
+def _temperature(value: str | float | None, where: str) -> float | None:
+    """TrustGraph's parameters are texts."""
+    try:
+        return None if value is None else float(value)
+    except ValueError:
+        raise FlowError(
+            "no temperature", where=where, path="/parameters/temperature", found=value, expected="a number"
+        ) from None
+
+
 def _check_topics(flow: Flow, where: str) -> None:
+    if isinstance(flow.provider, TopicChoice) and flow.provider.request == flow.input.topic:
+        raise FlowError(
+            "the flow would ask itself",
+            where=where,
+            path="/provider/request",
+            found=flow.input.topic,
+            expected="another topic than /input/topic",
+        )
     outputs = {
         "/outputs/answers": flow.outputs.answers,
         "/outputs/response": flow.outputs.response,

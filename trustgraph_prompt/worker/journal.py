@@ -30,19 +30,20 @@ PARSED = 6
 class Entry:
     """One request of one flow.
 
-    `asked` is what was paid for; `streamed` that some of it went to the requester as it came, `answered`
-    that everything went out.
+    `asked` is what was paid for; `streamed` that some of it went to the requester as it came, `told` how many
+    characters of a completion did, `answered` that everything went out.
     """
 
     asked: tuple[PromptDefinition, Outcome] | None = None
     streamed: bool = False
+    told: int = 0
     answered: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _users: int = 0
 
     def forget(self) -> None:
         """As if it had never been asked."""
-        self.asked, self.streamed, self.answered = None, False, False
+        self.asked, self.streamed, self.told, self.answered = None, False, 0, False
 
     @property
     def weight(self) -> int:

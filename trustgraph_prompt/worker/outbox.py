@@ -18,6 +18,8 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.request import Request
 
+Response = wire.PromptResponse | wire.TextCompletionResponse
+
 MAX_UNCONFIRMED = 500
 """Objects of one request on their way to the broker at a time."""
 
@@ -109,7 +111,8 @@ class Outbox:
         await asyncio.gather(*self._sending.values())
         ids = tuple(dict.fromkeys(self._id(prompt, value) for value in objects))
         answer = Answer.of(self._request, self._flow.name, prompt.id, prompt.version, outcome, ids)
-        await self._producers.send(self._flow.outputs.answers, answer.encode(), key=self._request.id)
+        if self._flow.outputs.answers is not None:
+            await self._producers.send(self._flow.outputs.answers, answer.encode(), key=self._request.id)
         await self.respond(outcome)
 
     async def respond(self, outcome: Outcome) -> None:
@@ -145,7 +148,14 @@ class Outbox:
         return object_id(self._request.id, prompt.id, value)
 
 
-async def send_response(producers: Producers, flow: Flow, id: str, response: wire.PromptResponse) -> None:
+def refusal(flow: Flow, error: wire.Error) -> Response:
+    """What says to a requester of the flow that there is no answer."""
+    if flow.input.kind == "text-completion":
+        return wire.TextCompletionResponse(error, response=None)
+    return wire.PromptResponse(error)
+
+
+async def send_response(producers: Producers, flow: Flow, id: str, response: Response) -> None:
     """Put a response on the flow's response topic, where it has one, under the request's id."""
     topic, properties = flow.outputs.response, {"id": id}
     if topic is None:
@@ -153,8 +163,8 @@ async def send_response(producers: Producers, flow: Flow, id: str, response: wir
     try:
         await producers.send(topic, response.encode(), properties=properties)
     except MessageTooLarge as error:
-        refusal = wire.PromptResponse(error=wire.Error("too-large", str(error)))
-        await producers.send(topic, refusal.encode(), properties=properties)
+        smaller = refusal(flow, wire.Error("too-large", str(error)))
+        await producers.send(topic, smaller.encode(), properties=properties)
 
 
 def _seen(sending: asyncio.Task[None]) -> None:

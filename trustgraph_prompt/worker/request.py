@@ -18,15 +18,17 @@ MAX_ID = 512
 class Request:
     """`id` is the requester's and stays the same over redeliveries. `published` in seconds since the epoch.
 
-    `source` tells where the text came from; it goes along with each published object.
+    `source` tells where the text came from; it goes along with each published object. `completion` is what
+    is asked where that is no prompt of ours.
     """
 
     id: str
     prompt: str
-    terms: Mapping[str, object] = field(repr=False)
+    terms: Mapping[str, object] = field(default_factory=dict, repr=False)
     streaming: bool = False
     published: float | None = None
     source: Mapping[str, str] = field(default_factory=dict)
+    completion: wire.TextCompletionRequest | None = field(default=None, repr=False)
 
 
 def request_id(message: Message) -> str | None:
@@ -37,13 +39,35 @@ def request_id(message: Message) -> str | None:
 
 def decode(message: Message, flow: Flow) -> Request:
     """Raises `RequestError` for what is no request; the message is not worth another delivery then."""
-    return _from_chunk(message, flow) if flow.input.kind == "chunk" else _from_prompt_request(message, flow)
+    match flow.input.kind:
+        case "chunk":
+            return _from_chunk(message, flow)
+        case "text-completion":
+            return _from_completion_request(message)
+        case "prompt-request":
+            return _from_prompt_request(message, flow)
 
 
-def _from_prompt_request(message: Message, flow: Flow) -> Request:
+def _id_to_answer_under(message: Message) -> str:
     id = request_id(message)
     if id is None:
         raise RequestError(f"the message has no property `id` of 1 to {MAX_ID} characters to answer under")
+    return id
+
+
+def _from_completion_request(message: Message) -> Request:
+    id, record = _id_to_answer_under(message), wire.TextCompletionRequest.decode(message.data)
+    return Request(
+        id=id,
+        prompt="text-completion",
+        streaming=record.streaming,
+        published=message.published,
+        completion=record,
+    )
+
+
+def _from_prompt_request(message: Message, flow: Flow) -> Request:
+    id = _id_to_answer_under(message)
     record = wire.PromptRequest.decode(message.data)
     if not record.id:
         raise RequestError("PromptRequest/id is missing, expected the id of a prompt")

@@ -21,13 +21,13 @@ from trustgraph_prompt.errors import (
     RequestError,
 )
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.wire import Error, PromptResponse
+from trustgraph_prompt.wire import Error
 from trustgraph_prompt.worker.answer import is_served
+from trustgraph_prompt.worker.asking import is_transient
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.handle import is_transient
 from trustgraph_prompt.worker.journal import Entry
-from trustgraph_prompt.worker.outbox import send_response
+from trustgraph_prompt.worker.outbox import refusal, send_response
 from trustgraph_prompt.worker.request import Request, request_id
 
 log = logging.getLogger(__name__)
@@ -118,12 +118,20 @@ class Settler:
         if isinstance(decision, Done):
             await self._patiently(self._consumer.acknowledge, message)
             return None
-        if isinstance(decision, Again) and message.deliveries < self._flow.deliveries:
+        # an outcome that may come again was answered all the same where it was the last try
+        answered = isinstance(result, Outcome) and entry is not None and entry.answered
+        tries_left = message.deliveries < self._flow.deliveries
+        if isinstance(decision, Again) and tries_left and not answered:
             return await self._put_off(message, decision)
+        if isinstance(result, Exception):
+            await self._patiently(self._refuse, message, decision.error)
+        if self._flow.input.kind == "text-completion" and request_id(message):
+            # its requester has the error and asks again if it still wants to know: nobody needs a dead letter
+            log.error("no answer: %s: %s", decision.error.type, decision.why)
+            await self._patiently(self._consumer.acknowledge, message)
+            return None
         log.error("dead letter: %s: %s", decision.error.type, decision.why)
         self._desk.metrics.buried(self._flow.name, decision.error.type)
-        if isinstance(result, Exception):  # an outcome has been answered already
-            await self._patiently(self._refuse, message, decision.error)
         await self._patiently(self._bury, message, decision.error, request)
         if entry is not None:
             entry.forget()  # when it is replayed, it is asked anew
@@ -151,7 +159,7 @@ class Settler:
     async def _refuse(self, message: Message, error: Error) -> None:
         id = request_id(message)
         if id is not None:
-            await send_response(self._desk.producers, self._flow, id, PromptResponse(error=error))
+            await send_response(self._desk.producers, self._flow, id, refusal(self._flow, error))
 
     async def _bury(self, message: Message, error: Error, request: Request | None) -> None:
         properties = {"error": error.type, "flow": self._flow.name}

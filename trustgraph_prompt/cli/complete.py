@@ -1,0 +1,55 @@
+"""`complete`: the text-completion worker."""
+
+from __future__ import annotations
+
+from trustgraph_prompt.cli import options
+from trustgraph_prompt.cli.run import serve
+from trustgraph_prompt.errors import FlowError
+
+EXAMPLE = (
+    "Example:  trustgraph-prompt complete --broker pulsar://localhost:6650 "
+    "--base-url http://localhost:11434/v1 --model qwen3"
+)
+
+
+def command(
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    flows: options.FlowsOption = None,
+    id: options.IdOption = "text-completion",
+    concurrency: options.ConcurrencyOption = None,
+    requests_per_minute: options.RequestsPerMinuteOption = None,
+    tokens_per_minute: options.TokensPerMinuteOption = None,
+    http: options.HttpOption = None,
+    drain_timeout: options.DrainOption = options.DEFAULT_DRAIN,
+    script: options.ProviderOption = None,
+    base_url: options.BaseUrlOption = None,
+    model: options.ModelOption = None,
+) -> None:
+    """Serve TrustGraph's text-completion topics with a model until SIGTERM.
+
+    Takes the place of a text-completion service: by default for the workspace and the flow `default`. The
+    first SIGTERM or Ctrl-C finishes what is under way, a second one quits at once.
+    """
+    from trustgraph_prompt import bundled
+    from trustgraph_prompt.llm import Limits
+    from trustgraph_prompt.worker import Prompts, flow
+
+    served = flow.load(flows or bundled.flows() / "completion", processor=id)
+    for other in served:
+        if other.input.kind != "text-completion":
+            raise FlowError(
+                "not for this worker, but for `run`",
+                where=f"flow {other.name}",
+                path="/input/kind",
+                found=other.input.kind,
+                expected="text-completion",
+            )
+    serve(
+        broker,
+        served,
+        Prompts(workspaces={flow.workspace for flow in served}),
+        lambda named: options.provider(script, base_url, named or model),
+        Limits(concurrency, requests_per_minute, tokens_per_minute),
+        http=http,
+        drain_timeout=drain_timeout,
+    )

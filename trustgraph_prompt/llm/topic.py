@@ -1,0 +1,73 @@
+"""A provider that asks a text-completion worker over topics: ours, or one of TrustGraph's."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from trustgraph_prompt.errors import (
+    BrokerError,
+    MessageTooLarge,
+    ProviderInvalidRequest,
+    ProviderInvalidResponse,
+    ProviderUnavailable,
+    RequestError,
+)
+from trustgraph_prompt.llm import topic_wire
+from trustgraph_prompt.llm.records import Call, Delta, Identity
+from trustgraph_prompt.wire import TextCompletionResponse
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.broker import Caller
+
+
+class TopicProvider:
+    """Asks by way of a caller, which stays the caller of who made it: `close` leaves it open.
+
+    A worker of TrustGraph's takes system, prompt and schema of a call, tells no finish reason, and sets its
+    model by itself. `model` is the model where no response names one, `place` the topic that is asked on.
+    `timeout` is how many seconds may pass without a response.
+    """
+
+    prefill = False
+
+    def __init__(
+        self, caller: Caller, *, model: str | None = None, place: str = "", timeout: float = 600.0
+    ) -> None:
+        self.identity = Identity("topic", model or "", place)
+        self._caller = caller
+        self._timeout = timeout
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        """The answer, response by response.
+
+        Raises the `ProviderError` that the worker names; `ProviderUnavailable` where none comes in time, or
+        for want of a broker. Who leaves no longer hears the worker, which answers to the end all the same.
+        """
+        try:
+            request = topic_wire.request(call).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
+        model = self.identity.model or None
+        try:
+            async with aclosing(self._caller.call(request, timeout=self._timeout)) as responses:
+                async for message in responses:
+                    response = TextCompletionResponse.decode(message.data)
+                    delta = topic_wire.delta(response, model)
+                    model = None  # once is enough
+                    if delta != Delta():
+                        yield delta
+                    if response.error is not None:
+                        raise topic_wire.cause(response.error, response.retry_after)
+                    if response.end_of_stream or not call.stream:
+                        return
+        except RequestError as error:
+            raise ProviderInvalidResponse(str(error)) from error
+        except MessageTooLarge as error:
+            raise ProviderInvalidRequest(str(error)) from error
+        except BrokerError as error:
+            raise ProviderUnavailable(str(error)) from error
+
+    async def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,159 @@
+"""The text-completion wire: what a call is as a request, and what a response is as a delta; both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any, cast, get_args
+
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.errors import (
+    PROVIDER_ERRORS,
+    ProviderError,
+    ProviderInvalidRequest,
+    ProviderRateLimit,
+    ProviderUnavailable,
+    ProviderUnsupportedContentBlock,
+    RequestError,
+)
+from trustgraph_prompt.llm.records import (
+    Call,
+    Delta,
+    FinishReason,
+    ImageBlock,
+    Message,
+    RuntimeConfig,
+    SchemaPath,
+)
+from trustgraph_prompt.wire import Error, TextCompletionRequest, TextCompletionResponse
+
+#: The type of a provider's error, except for a rate limit (TrustGraph's names).
+LLM_ERROR, TOO_MANY_REQUESTS = "llm-error", "too-many-requests"
+
+#: The types of errors that are the request's own fault.
+_REQUESTS_FAULT = ("invalid-request", "not-implemented", "too-large")
+
+_WORDS: Mapping[str, str] = {"user": "User", "assistant": "Assistant"}
+
+_NUMBERS = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
+_COUNTS = ("max_tokens", "seed")
+
+
+def request(call: Call) -> TextCompletionRequest:
+    """A call as a request. Raises the `ProviderError` for what does not go onto this wire."""
+    if call.tools or any(message.role == "tool" or message.tool_calls for message in call.messages):
+        raise ProviderInvalidRequest("tools do not go onto this wire")
+    if any(isinstance(block, ImageBlock) for message in call.messages for block in message.content):
+        raise ProviderUnsupportedContentBlock("images do not go onto this wire")
+    system = [message.text for message in call.messages if message.role == "system"]
+    said = [message for message in call.messages if message.role != "system"]
+    # system and prompt are all of a conversation that consists of one of each, in that order
+    plain = len(said) == 1 and said[0].role == "user" and list(call.messages[len(system) :]) == said
+    return TextCompletionRequest(
+        system="\n\n".join(system),
+        prompt=said[0].text if plain else _in_words(said),
+        streaming=call.stream,
+        response_format=None if call.response_schema is None else "json",
+        schema=call.response_schema,
+        messages=None
+        if plain and len(system) < 2
+        else [{"role": message.role, "content": message.text} for message in call.messages],
+        settings=_set(call.config),
+        schema_in_words=call.schema_in_words,
+        direct=True,
+        labels=call.labels,
+    )
+
+
+def call(request: TextCompletionRequest) -> Call:
+    """The call that a request asks for. Raises `RequestError` for settings that are none."""
+    if request.messages is None:
+        system = [Message("system", request.system)] if request.system.strip() else []
+        messages = [*system, Message("user", request.prompt)]
+    else:
+        messages = [Message(cast(Any, m["role"]), m["content"]) for m in request.messages]
+    return Call(
+        messages,
+        config=_config(request.settings or {}),
+        response_schema=request.schema if request.response_format == "json" else None,
+        schema_in_words=request.schema_in_words,
+        stream=request.streaming,
+        labels=request.labels,
+    )
+
+
+def delta(response: TextCompletionResponse, model: str | None = None) -> Delta:
+    """What a response says of an answer; of `model` where it names none."""
+    known = (response.in_token, response.out_token) != (None, None)
+    return Delta(
+        text=response.response or "",
+        thinking=response.thinking,
+        finish_reason=cast(FinishReason, _one_of(response.finish_reason, FinishReason)),
+        usage=_usage(response) if response.usage or known else None,
+        model=response.model or model,
+        schema_path=cast(SchemaPath, _one_of(response.schema_path, SchemaPath)),
+    )
+
+
+def error(cause: ProviderError) -> Error:
+    """A provider's error as the error of a response."""
+    if isinstance(cause, ProviderRateLimit):
+        return Error(TOO_MANY_REQUESTS, str(cause))
+    return Error(LLM_ERROR, f"{cause.category}: {cause}")
+
+
+def cause(error: Error, retry_after: float | None = None) -> ProviderError:
+    """The error that the error of a response stands for.
+
+    TrustGraph's own workers name no category: what they could not do may work later.
+    """
+    category, _, message = error.message.partition(": ")
+    if error.type == TOO_MANY_REQUESTS:
+        return ProviderRateLimit(error.message, retry_after=retry_after)
+    if error.type == LLM_ERROR and category in PROVIDER_ERRORS:
+        return PROVIDER_ERRORS[category](message, retry_after=retry_after)
+    kind = ProviderInvalidRequest if error.type in _REQUESTS_FAULT else ProviderUnavailable
+    return kind(f"{error.type}: {error.message}", retry_after=retry_after)
+
+
+def _in_words(said: Sequence[Message]) -> str:
+    """A conversation as one text, for a worker that knows no other."""
+    return "\n\n".join(f"{_WORDS[message.role]}:\n{message.text}" for message in said)
+
+
+def _set(config: RuntimeConfig) -> dict[str, Any] | None:
+    """The settings that are not left to the provider."""
+    return {name: value for name, value in asdict(config).items() if value not in (None, {})} or None
+
+
+def _config(settings: Mapping[str, Any]) -> RuntimeConfig:
+    known = {field.name for field in fields(RuntimeConfig)}
+    for name, value in settings.items():
+        if value is not None and not _fits(name, value):
+            raise RequestError(f"TextCompletionRequest/settings/{name} has a value that it cannot have")
+    values = {name: value for name, value in settings.items() if name in known and value is not None}
+    if "stop_sequences" in values:
+        values["stop_sequences"] = tuple(values["stop_sequences"])
+    return RuntimeConfig(**values)
+
+
+def _fits(name: str, value: Any) -> bool:
+    if name in _COUNTS:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if name in _NUMBERS:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if name == "stop_sequences":
+        return isinstance(value, list) and all(isinstance(text, str) for text in value)
+    return name != "extras" or isinstance(value, dict)
+
+
+def _usage(response: TextCompletionResponse) -> Usage:
+    if response.usage:
+        return Usage(**{field.name: response.usage.get(field.name) for field in fields(Usage)})
+    prompt, completion = response.in_token, response.out_token
+    total = prompt + completion if prompt is not None and completion is not None else None
+    return Usage(prompt, completion, total)
+
+
+def _one_of(value: str | None, names: Any) -> str | None:
+    return value if value in get_args(names) else None

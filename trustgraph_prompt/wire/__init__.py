@@ -1,0 +1,28 @@
+"""TrustGraph's records as they are on topics: UTF-8 JSON of flat records, every field written.
+
+Unknown keys are ignored and missing ones take their defaults, so that fields can be added on either side
+(TrustGraph 2.4 to 2.11). What we add to a record stands after its own fields.
+"""
+
+from __future__ import annotations
+
+from trustgraph_prompt.wire.chunk import Chunk, Metadata
+from trustgraph_prompt.wire.coding import MAX_MESSAGE_BYTES, canonical, decode, encode
+from trustgraph_prompt.wire.completion import ModelInfo, TextCompletionRequest, TextCompletionResponse
+from trustgraph_prompt.wire.error import Error
+from trustgraph_prompt.wire.prompt import PromptRequest, PromptResponse
+
+__all__ = [
+    "MAX_MESSAGE_BYTES",
+    "Chunk",
+    "Error",
+    "Metadata",
+    "ModelInfo",
+    "PromptRequest",
+    "PromptResponse",
+    "TextCompletionRequest",
+    "TextCompletionResponse",
+    "canonical",
+    "decode",
+    "encode",
+]

@@ -1,0 +1,130 @@
+"""Text-completion requests and their responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.wire.coding import decode, encode, take, take_if_any
+from trustgraph_prompt.wire.error import Error
+
+_REQUEST, _RESPONSE = "TextCompletionRequest", "TextCompletionResponse"
+
+
+@dataclass(frozen=True, slots=True)
+class TextCompletionRequest:
+    """Asks a model, with the answer held to `schema` where `response_format` is "json" and it can be.
+
+    `operation` is "completion", or "list-models" which wants no answer of a model.
+
+    From `messages` on the fields are ours. `messages` ({"role", "content"}) is the conversation where it is
+    more than `system` and `prompt`, which then tell it in words. `settings` are those of `RuntimeConfig`
+    that are not None. `schema_in_words` says whether a server that takes no schema is told it. A `direct`
+    request is one call as it is: not tried again, its thinking told. `labels` are the call's.
+    """
+
+    operation: str = "completion"
+    system: str = ""
+    prompt: str = ""
+    streaming: bool = False
+    response_format: str | None = None
+    schema: Mapping[str, Any] | None = None
+    messages: Sequence[Mapping[str, str]] | None = None
+    settings: Mapping[str, Any] | None = None
+    schema_in_words: bool = True
+    direct: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Raises `RequestError` naming the field that is wrong."""
+        record = decode(data, _REQUEST)
+        messages = take_if_any(record, "messages", list, _REQUEST)
+        labels = take(record, "labels", dict, {}, _REQUEST)
+        return cls(
+            operation=take(record, "operation", str, "completion", _REQUEST),
+            system=take(record, "system", str, "", _REQUEST),
+            prompt=take(record, "prompt", str, "", _REQUEST),
+            streaming=take(record, "streaming", bool, False, _REQUEST),
+            response_format=take_if_any(record, "response_format", str, _REQUEST),
+            schema=take_if_any(record, "schema", dict, _REQUEST),
+            messages=None if messages is None else [_message(at, m) for at, m in enumerate(messages)],
+            settings=take_if_any(record, "settings", dict, _REQUEST),
+            schema_in_words=take(record, "schema_in_words", bool, True, _REQUEST),
+            direct=take(record, "direct", bool, False, _REQUEST),
+            labels={name: take(labels, name, str, "", f"{_REQUEST}/labels") for name in labels},
+        )
+
+    def encode(self) -> bytes:
+        """The record as it goes onto the topic."""
+        return encode(asdict(self))
+
+
+def _message(at: int, message: object) -> Mapping[str, str]:
+    where = f"{_REQUEST}/messages/{at}"
+    if not isinstance(message, dict):
+        raise RequestError(f"{where}: expected an object with `role` and `content`")
+    role = take(message, "role", str, "", where)
+    if role not in ("system", "user", "assistant"):
+        raise RequestError(f"{where}/role: found {role[:40]!r}, expected system, user or assistant")
+    return {"role": role, "content": take(message, "content", str, "", where)}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model that can be asked, by its `id`. TrustGraph's further fields take their defaults."""
+
+    id: str
+    name: str | None = None
+    owned_by: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TextCompletionResponse:
+    """Answers a `TextCompletionRequest`: a piece of the answer, the whole or the end of it, or an error.
+
+    From `finish_reason` on the fields are ours: why the model stopped, in the last response; its reasoning;
+    all that is known of the cost beside `in_token` and `out_token`; how the answer was held to a schema; how
+    many seconds to wait before asking again.
+    """
+
+    error: Error | None = None
+    response: str | None = ""
+    in_token: int | None = None
+    out_token: int | None = None
+    model: str | None = None
+    end_of_stream: bool = True
+    models: Sequence[ModelInfo] = ()
+    finish_reason: str | None = None
+    thinking: str = ""
+    usage: Mapping[str, int | None] | None = None
+    schema_path: str | None = None
+    retry_after: float | None = None
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """Without `models`. Raises `RequestError` naming the field that is wrong."""
+        record = decode(data, _RESPONSE)
+        error = take_if_any(record, "error", dict, _RESPONSE)
+        usage = take_if_any(record, "usage", dict, _RESPONSE)
+        return cls(
+            error=None
+            if error is None
+            else Error(*(take(error, name, str, "", f"{_RESPONSE}/error") for name in ("type", "message"))),
+            response=take_if_any(record, "response", str, _RESPONSE),
+            in_token=take_if_any(record, "in_token", int, _RESPONSE),
+            out_token=take_if_any(record, "out_token", int, _RESPONSE),
+            model=take_if_any(record, "model", str, _RESPONSE),
+            end_of_stream=take(record, "end_of_stream", bool, False, _RESPONSE),
+            finish_reason=take_if_any(record, "finish_reason", str, _RESPONSE),
+            thinking=take(record, "thinking", str, "", _RESPONSE),
+            usage=usage and {name: take_if_any(usage, name, int, f"{_RESPONSE}/usage") for name in usage},
+            schema_path=take_if_any(record, "schema_path", str, _RESPONSE),
+            retry_after=take_if_any(record, "retry_after", float, _RESPONSE),
+        )
+
+    def encode(self) -> bytes:
+        """The record as it goes onto the topic."""
+        return encode(asdict(self))

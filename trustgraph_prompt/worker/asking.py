@@ -1,0 +1,71 @@
+"""A question is put to a model, once for each request: measured, logged, within the budget of its flow."""
+
+from __future__ import annotations
+
+import logging
+
+from trustgraph_prompt.ask import Listen, ask
+from trustgraph_prompt.errors import ProviderError, Reason
+from trustgraph_prompt.llm import Provider, RetryPolicy
+from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.worker import logs
+from trustgraph_prompt.worker.desk import Desk
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.request import Request
+
+log = logging.getLogger(__name__)
+
+
+async def put(
+    prompt: PromptDefinition,
+    question: Question,
+    provider: Provider,
+    request: Request,
+    flow: Flow,
+    desk: Desk,
+    *,
+    listen: Listen,
+    retry: RetryPolicy = RetryPolicy(),
+) -> Outcome:
+    """What came of the question. What `listen` raises ends it."""
+    started = desk.clock()
+    with logs.about(prompt=prompt.id), desk.tracing.asking(prompt) as tell:
+        outcome = await ask(
+            prompt,
+            question,
+            provider,
+            budget=flow.budget,
+            published=request.published,
+            listen=listen,
+            retry=retry,
+            clock=desk.clock,
+            sleep=desk.sleep,
+            cache=desk.cache,
+        )
+        tell(outcome)
+        desk.metrics.asked(flow.name, prompt.id, outcome, desk.clock() - started)
+        if desk.cache is not None and prompt.cache is not None:
+            desk.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
+        log.info(
+            "%s",
+            outcome.reason.value,
+            extra={
+                "objects": len(outcome.value) if isinstance(outcome.value, list) else None,
+                "rejected": len(outcome.rejected),
+                "truncated": outcome.truncated,
+                "calls": len(outcome.calls),
+                "tokens": outcome.usage.total_tokens,
+                "cached": outcome.cached or None,
+            },
+        )
+    return outcome
+
+
+def is_transient(outcome: Outcome) -> bool:
+    """Whether the same request may well succeed later."""
+    return (
+        outcome.reason is Reason.PROVIDER_ERROR
+        and isinstance(outcome.cause, ProviderError)
+        and outcome.cause.transient
+    )

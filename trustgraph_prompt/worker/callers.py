@@ -1,0 +1,66 @@
+"""The callers of a process: one for each pair of topics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
+
+from trustgraph_prompt.broker import Broker, Caller, Message
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
+
+
+class Callers:
+    """Opened when first called, and anew after one broke: its calls fail, later ones do not.
+
+    `broker` may be set later; until then there is nobody to call.
+    """
+
+    def __init__(self, broker: Broker | None = None) -> None:
+        self.broker = broker
+        self._pairs: dict[tuple[str, str], _Pair] = {}
+
+    def between(self, request: str, response: str) -> Caller:
+        """The caller that asks on one topic and hears on the other."""
+        return self._pairs.setdefault((request, response), _Pair(self, request, response))
+
+    async def close(self) -> None:
+        """Close them all; calls under way raise `BrokerClosed`."""
+        for pair in self._pairs.values():
+            await pair.close()
+
+
+class _Pair:
+    def __init__(self, callers: Callers, request: str, response: str) -> None:
+        self._callers = callers
+        self._request = request
+        self._response = response
+        self._opened: Caller | None = None
+        self._opening = asyncio.Lock()
+
+    async def call(
+        self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
+    ) -> AsyncGenerator[Message, None]:
+        caller = await self._open()
+        try:
+            async with aclosing(caller.call(data, properties=properties, timeout=timeout)) as responses:
+                async for response in responses:
+                    yield response
+        except BrokerClosed:
+            if self._opened is caller:
+                await self.close()
+            raise
+
+    async def close(self) -> None:
+        caller, self._opened = self._opened, None
+        if caller is not None:
+            with suppress(BrokerError):
+                await caller.close()
+
+    async def _open(self) -> Caller:
+        async with self._opening:
+            if self._opened is None:
+                if self._callers.broker is None:
+                    raise BrokerUnavailable("there is no broker yet")
+                self._opened = await self._callers.broker.caller(self._request, self._response)
+            return self._opened
