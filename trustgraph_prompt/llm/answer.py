@@ -10,7 +10,6 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import (
     Issue,
-    ProviderError,
     ProviderInvalidResponse,
     ProviderUnavailable,
     Reason,
@@ -60,17 +59,24 @@ class Answer:
         """Why the model stopped. Servers say "stop" of a tool that they were told to call: it is a call."""
         return "tool_calls" if self.tool_calls and self._said in (None, "stop") else self._said
 
-    def report(self, why: str, failure: ProviderError | None) -> CallReport:
-        """The call as it stands among all that were made."""
-        error = f"{failure.category}: {failure}" if failure else None
-        return CallReport(why, self.text, self.finish_reason, self.usage or Usage(), self.model, error)
+    def report(self, why: str, error: str | None) -> CallReport:
+        """The call as it stands among all that were made; `error` is why it did not end by itself."""
+        return CallReport(
+            why,
+            self.text,
+            finish_reason=self.finish_reason,
+            usage=self.usage or Usage(),
+            model=self.model,
+            error=error,
+            schema_path=self.schema_path,
+        )
 
-    def tokens(self, call: Call, failure: ProviderError | None) -> int:
+    def tokens(self, call: Call) -> int:
         """What the call took: as reported, else estimated, and nothing where it failed before it began."""
         if self.usage is not None and self.usage.tokens:
             return self.usage.tokens
         written = self.thinking + self.text
-        return estimate_usage(call, written).tokens if written or failure is None else 0
+        return estimate_usage(call, written).tokens if written or self._said else 0
 
     def check_tool_calls(self, tools: Sequence[Tool]) -> None:
         """Raises `ProviderInvalidResponse` for a call that no tool takes, unless the provider broke off."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
@@ -89,16 +90,19 @@ class Completion:
             labels={"why": why, "attempt": str(attempt)},
         )
         answer = self._last = Answer()
-        failure: ProviderError | None = None
+        problem: str | None = None
         try:
             await self._hear(call, answer)
             answer.check_tool_calls(call.tools)
         except ProviderError as error:
-            failure = error
+            problem = f"{error.category}: {error}"
+            raise
+        except asyncio.CancelledError:
+            problem = "left before it ended"
             raise
         finally:
-            self._tokens += answer.tokens(call, failure)
-            self._calls.append(answer.report(why, failure))
+            self._calls.append(answer.report(why, problem))
+            self._tokens += answer.tokens(call)
         return self._judged(answer)
 
     async def _hear(self, call: Call, answer: Answer) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import aiohttp
 import orjson
@@ -112,33 +114,46 @@ class Server:
 
     async def _request(self, body: bytes | None, path: str) -> aiohttp.ClientResponse:
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                # who may call at a time is the limiter's business
-                connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl),
-                timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout.connect),
-                # a body is as long as it says: nothing unpacks into gigabytes
-                auto_decompress=False,
-                headers={"Accept-Encoding": "identity"},
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
+            self._session = self._new_session()
         headers = self._headers if body is None else self._headers | {"Content-Type": "application/json"}
         proxy = self._proxy
         if proxy and self._ssl is True:  # there is no tunnel, and the proxy reads the request itself
             headers = {**headers, **proxy.headers}
-        try:
-            return await self._session.request(
-                "GET" if body is None else "POST",
-                self._url.with_path(self._url.path.removesuffix(_COMPLETIONS) + path, keep_query=True),
-                data=body,
-                headers=headers,
-                allow_redirects=False,
-                proxy=proxy.url if proxy else None,
-                proxy_headers=proxy.headers if proxy else None,
-            )
-        except aiohttp.ClientError:
-            raise
-        except ValueError as error:
-            raise ProviderInvalidRequest(f"the request cannot be sent: {error}") from None
+        while True:
+            way = _Way()
+            try:
+                return await self._session.request(
+                    "GET" if body is None else "POST",
+                    self._url.with_path(self._url.path.removesuffix(_COMPLETIONS) + path, keep_query=True),
+                    data=body,
+                    headers=headers,
+                    allow_redirects=False,
+                    proxy=proxy.url if proxy else None,
+                    proxy_headers=proxy.headers if proxy else None,
+                    trace_request_ctx=way,
+                )
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                # a kept connection that the server had closed; llama.cpp closes each after one stream
+                if not way.was_kept:
+                    raise
+            except aiohttp.ClientError:
+                raise
+            except ValueError as error:
+                raise ProviderInvalidRequest(f"the request cannot be sent: {error}") from None
+
+    def _new_session(self) -> aiohttp.ClientSession:
+        ways = aiohttp.TraceConfig()
+        ways.on_connection_reuseconn.append(_mark_as_kept)
+        return aiohttp.ClientSession(
+            # who may call at a time is the limiter's business
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl),
+            timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout.connect),
+            # a body is as long as it says: nothing unpacks into gigabytes
+            auto_decompress=False,
+            headers={"Accept-Encoding": "identity"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[ways],
+        )
 
     def _redacted(
         self, path: str, kind: type[ProviderError], text: str, retry_after: float | None = None
@@ -147,6 +162,17 @@ class Server:
         for secret in self._secrets:
             text = text.replace(secret, "[secret]")
         return kind(f"{self.address}{path}: {text}", retry_after=retry_after)
+
+
+@dataclass(slots=True)
+class _Way:
+    """The connection that one request went over."""
+
+    was_kept: bool = False
+
+
+async def _mark_as_kept(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
+    context.trace_request_ctx.was_kept = True
 
 
 async def body_of(response: aiohttp.ClientResponse, patience: Patience) -> bytes:
