@@ -46,21 +46,22 @@ class Server:
     """
 
     def __init__(self, base_url: str, api_key: str | None, timeout: Timeout) -> None:
-        self._url = _endpoint(base_url)
-        self._api_key = _key(api_key)
-        if self._api_key and self._url.user:
+        url, key = _endpoint(base_url), _key(api_key)
+        if key and url.user:
             raise ConfigError("a base URL that names a user leaves no place for an API key")
-        self._proxy = network.proxy_for(self._url)
-        self._ssl = network.trust() if self._url.scheme == "https" else True
-        self._secrets = _secrets(self._url, self._api_key, self._proxy)
+        self._url = url.with_user(None)
+        who = f"Bearer {key}" if key else network.basic(url)
+        self._headers = {"Authorization": who} if who else {}
+        self._proxy = network.proxy_for(url)
+        self._ssl = network.trust() if url.scheme == "https" else True
+        self._secrets = _secrets(url, key, self._proxy)
         self._timeout = timeout
         self._session: aiohttp.ClientSession | None = None
 
     @property
     def address(self) -> str:
         """What stands before the paths of the wire, without secrets."""
-        address = self._url.with_user(None).with_query(None)
-        return str(address.with_path(address.path.removesuffix(_COMPLETIONS)))
+        return str(self._url.with_path(self._url.path.removesuffix(_COMPLETIONS)))
 
     @asynccontextmanager
     async def send(
@@ -114,10 +115,10 @@ class Server:
     async def _request(self, body: bytes | None, path: str) -> aiohttp.ClientResponse:
         if self._session is None:
             self._session = self._new_session()
-        headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
-        if body is not None:
-            headers["Content-Type"] = "application/json"
+        headers = self._headers if body is None else self._headers | {"Content-Type": "application/json"}
         proxy = self._proxy
+        if proxy and self._ssl is True:  # there is no tunnel, and the proxy reads the request itself
+            headers = {**headers, **proxy.headers}
         while True:
             way = _Way()
             try:
@@ -128,7 +129,7 @@ class Server:
                     headers=headers,
                     allow_redirects=False,
                     proxy=proxy.url if proxy else None,
-                    proxy_auth=proxy.auth if proxy else None,
+                    proxy_headers=proxy.headers if proxy else None,
                     trace_request_ctx=way,
                 )
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
@@ -263,12 +264,9 @@ def _endpoint(base_url: str) -> URL:
 def _secrets(url: URL, api_key: str | None, proxy: network.Proxy | None) -> list[str]:
     """What no error may show: the key, passwords, what the query says, as written and as sent."""
     raw_values = (pair.partition("=")[2] for pair in url.raw_query_string.split("&"))
-    in_url = [url.password, url.raw_password, url.raw_query_string, *url.query.values(), *raw_values]
-    auths = [proxy.auth if proxy else None, aiohttp.BasicAuth.from_url(url)]
-    in_auths = [
-        text for auth in auths if auth for text in (auth.password, auth.encode().removeprefix("Basic "))
-    ]
-    long = {text for text in (*in_url, *in_auths) if text and len(text) >= _SHORTEST_SECRET}
+    in_query = [url.raw_query_string, *url.query.values(), *raw_values]
+    passwords = [*network.password_of(url), *(proxy.secrets if proxy else ())]
+    long = {text for text in (*in_query, *passwords) if len(text) >= _SHORTEST_SECRET}
     return sorted(long | ({api_key} if api_key else set()), key=len, reverse=True)
 
 
