@@ -20,9 +20,15 @@ from trustgraph_prompt.llm.limiter import Limiter
 from trustgraph_prompt.llm.limits import Limits
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import PromptDefinition
-from trustgraph_prompt.reader import Stage
+from trustgraph_prompt.reader import Outcome, Stage
 
 JUST_ONE = lines([1])
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    max_leaves=12,
+)
 
 
 async def settled() -> None:
@@ -107,6 +113,17 @@ class TestAHit:
 
         assert again.cached
         assert again.value == first.value == json.loads(answer)
+
+    @given(JSON)
+    def test_any_value_comes_back_as_it_was(self, value: object) -> None:
+        prompt = definition("json", schema=True)
+
+        async def play() -> None:
+            cache, model = MemoryCache(), Model(json.dumps(value))
+            first, again = [await keep(model, cache, prompt=prompt) for _ in range(2)]
+            assert repr(again.value) == repr(first.value)  # 1, 1.0 and True are equal, and not the same
+
+        asyncio.run(play())
 
     async def test_after_its_seconds_it_is_asked_anew(self) -> None:
         clock = Clock()
@@ -382,6 +399,41 @@ class TestInFlight:
         with pytest.raises(ConnectionError):
             await first
         assert (await second).ok
+
+    @given(
+        st.lists(st.booleans(), min_size=1, max_size=8),
+        st.sets(st.integers(0, 7)),
+        st.lists(st.integers(0, 7), max_size=8),
+    )
+    def test_whatever_fails_or_is_given_up_everybody_else_is_answered(
+        self, good: list[bool], given_up: set[int], order: list[int]
+    ) -> None:
+        def answer(call: int) -> str:
+            return JUST_ONE if good[(call - 1) % len(good)] else "Well."
+
+        async def play() -> None:
+            cache, model = MemoryCache(), Model(answer)
+            model.go.clear()
+            asking = [asyncio.create_task(keep(model, cache)) for _ in range(8)]
+            await settled()
+            for one in order:
+                if one in given_up:
+                    asking[one].cancel()
+                model.go.set()
+                await asyncio.sleep(0)
+                model.go.clear()
+            model.go.set()
+            outcomes = await asyncio.gather(*asking, return_exceptions=True)
+
+            for outcome in outcomes:
+                if isinstance(outcome, asyncio.CancelledError):
+                    continue
+                assert isinstance(outcome, Outcome)
+                assert outcome.value == (numbers([1]) if outcome.ok else [])
+                assert outcome.ok or not outcome.cached
+            assert cache.in_flight == {}
+
+        asyncio.run(play())
 
 
 class TestMemory:

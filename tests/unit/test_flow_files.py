@@ -70,9 +70,61 @@ def test_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
     assert flow.provider == flows.ProviderChoice("http://localhost:1/v1", "small", "OPENAI_API_KEY")
 
 
+COMPLETIONS = MINIMAL.replace("input:", "input:\n  kind: text-completion")
+
+
+def test_text_completions_are_served_on_trustgraphs_topics() -> None:
+    [flow] = flows.load(bundled.flows() / "completion", processor="text-completion")
+
+    assert flow.input.topic == "non-persistent://tg/request/text-completion:default:default"
+    assert flow.input.subscription == "text-completion--default--default--request"
+    assert flow.outputs.response == "non-persistent://tg/response/text-completion:default:default"
+    assert flow.outputs.answers is None
+
+
+@pytest.mark.parametrize(
+    ("written_as", "temperature"), [("'0.5'", 0.5), ("0.5", 0.5), ("'0.0'", 0.0), ("null", None)]
+)
+def test_parameters_are_texts_as_in_trustgraph(
+    tmp_path: Path, written_as: str, temperature: float | None
+) -> None:
+    text = COMPLETIONS + f"parameters: {{model: small, temperature: {written_as}}}\n"
+
+    [flow] = flows.load(written(tmp_path, text))
+
+    assert (flow.model, flow.temperature) == ("small", temperature)
+
+
+def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
+    over = "{request: 'request:tg:tc:w:f', response: 'response:tg:tc:w:f'}"
+
+    [flow] = flows.load(written(tmp_path, MINIMAL + f"provider: {over}\n"))
+
+    assert flow.provider == flows.TopicChoice(
+        "non-persistent://tg/request/tc:w:f", "non-persistent://tg/response/tc:w:f"
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
+        (MINIMAL + "parameters: {model: small}\n", ["/parameters", "prompt-request"]),
+        (COMPLETIONS + "  objects: flow:tg:o\n", ["/outputs/objects", "text-completion"]),
+        (COMPLETIONS + "  answers: flow:tg:a\n", ["/outputs/answers", "text-completion"]),
+        (COMPLETIONS + "terms: {a: 1}\n", ["/terms"]),
+        (COMPLETIONS.replace("response: flow:tg:out", "{}"), ["/outputs", "`response`"]),
+        (COMPLETIONS + "parameters: {temperature: hot}\n", ["/parameters/temperature", "'hot'", "a number"]),
+        (COMPLETIONS + "parameters: {modell: x}\n", ["/parameters/modell", "did you mean 'model'?"]),
+        (MINIMAL + "provider: {request: 'request:tg:a'}\n", ["/provider", "base-url and model", "response"]),
+        (
+            MINIMAL
+            + "provider: {request: 'request:tg:a', response: 'response:tg:a', base-url: 'http://x'}\n",
+            ["/provider"],
+        ),
+        (
+            COMPLETIONS + "provider: {request: 'flow:tg:in', response: 'flow:tg:r'}\n",
+            ["/provider/request", "ask itself"],
+        ),
         (MINIMAL + "concurency: 4\n", ["/concurency", "unknown key", "did you mean 'concurrency'?"]),
         (MINIMAL + "concurrency: 0\n", ["/concurrency", "0"]),
         (MINIMAL + "concurrency: many\n", ["/concurrency", "'many'", "a whole number"]),

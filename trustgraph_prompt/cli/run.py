@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.llm import Limits, Provider
     from trustgraph_prompt.worker import Flow, Prompts
     from trustgraph_prompt.worker.callers import Callers
+    from trustgraph_prompt.worker.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
@@ -84,13 +85,16 @@ def serve(
 
     Raises `ConfigError`.
     """
-    from trustgraph_prompt.worker import logs
+    from trustgraph_prompt.worker import logs, tracing
     from trustgraph_prompt.worker.callers import Callers
 
     callers = Callers()
     providers = _providers(flows, default, callers)
     logs.configure()
-    run = _run(broker, flows, prompts, providers, limits, callers, cache, http, drain_timeout, config_topic)
+    traced = tracing.from_environment()
+    run = _run(
+        broker, flows, prompts, providers, limits, callers, cache, traced, http, drain_timeout, config_topic
+    )
     asyncio.run(run)
 
 
@@ -102,6 +106,7 @@ async def _run(
     limits: Limits,
     callers: Callers,
     cache: Cache | None,
+    tracing: Tracing,
     http: str | None,
     drain_timeout: float,
     config_topic: str | None,
@@ -117,9 +122,13 @@ async def _run(
 
     health, metrics = Health(), Metrics()
     metrics.calls.watch(limits)
-    limited = {name: Limiter(Metered(each, metrics.calls), limits) for name, each in providers.items()}
+    limited = {
+        name: Limiter(Metered(tracing.provider(each), metrics.calls), limits)
+        for name, each in providers.items()
+    }
     async with AsyncExitStack() as closing:
         stopping = closing.enter_context(signals())
+        closing.push_async_callback(tracing.close)
         for provider in providers.values():
             closing.push_async_callback(provider.close)
         if cache is not None:
@@ -132,7 +141,7 @@ async def _run(
         broker = await insist("broker", partial(connect, url), health, stopping)
         if broker is None:
             return
-        callers.broker = await closing.enter_async_context(broker)
+        broker = callers.broker = tracing.broker(await closing.enter_async_context(broker))
         closing.push_async_callback(callers.close)
         worker = Worker(
             broker,
@@ -142,6 +151,7 @@ async def _run(
             config_topic=config_topic,
             drain_timeout=drain_timeout,
             cache=cache,
+            tracing=tracing,
             health=health,
             metrics=metrics,
             stopping=stopping,

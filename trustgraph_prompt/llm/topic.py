@@ -47,7 +47,7 @@ class TopicProvider:
         """
         try:
             request = topic_wire.request(call).encode()
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
         model = self.identity.model or None
         try:

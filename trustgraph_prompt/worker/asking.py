@@ -30,7 +30,7 @@ async def put(
 ) -> Outcome:
     """What came of the question. What `listen` raises ends it."""
     started = desk.clock()
-    with logs.about(prompt=prompt.id):
+    with logs.about(prompt=prompt.id), desk.tracing.asking(prompt) as tell:
         outcome = await ask(
             prompt,
             question,
@@ -43,6 +43,7 @@ async def put(
             sleep=desk.sleep,
             cache=desk.cache,
         )
+        tell(outcome)
         desk.metrics.asked(flow.name, prompt.id, outcome, desk.clock() - started)
         if desk.cache is not None and prompt.cache is not None:
             desk.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)

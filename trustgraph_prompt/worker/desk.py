@@ -14,6 +14,7 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Journal
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.outbox import Producers
+from trustgraph_prompt.worker.tracing import Tracing
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,5 +27,6 @@ class Desk:
     metrics: Metrics
     journal: Journal = field(default_factory=Journal)
     cache: Cache | None = None
+    tracing: Tracing = field(default_factory=Tracing)
     clock: Callable[[], float] = time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -16,6 +16,7 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.handle import handle
 from trustgraph_prompt.worker.request import decode
 from trustgraph_prompt.worker.settle import Settler
+from trustgraph_prompt.worker.tracing import Tell
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +85,11 @@ class FlowLoop:
 
     async def _one(self, message: Message, settler: Settler) -> None:
         """All that happens to one message; whatever goes wrong stays here."""
-        with logs.about(flow=self._flow.name, request=message.properties.get("id") or message.id):
+        request = message.properties.get("id") or message.id
+        with (
+            logs.about(flow=self._flow.name, request=request),
+            self._desk.tracing.request(self._flow, message) as tell,
+        ):
             if self._giving_up:
                 await settler.abandon(message)
                 return
@@ -93,7 +98,7 @@ class FlowLoop:
             self._in_work.add(task)
             try:
                 with self._desk.metrics.in_work(self._flow.name):
-                    await self._work(message, settler)
+                    await self._work(message, settler, tell)
             except asyncio.CancelledError:
                 await settler.abandon(message)
             except Exception:
@@ -101,11 +106,12 @@ class FlowLoop:
             finally:
                 self._in_work.discard(task)
 
-    async def _work(self, message: Message, settler: Settler) -> None:
+    async def _work(self, message: Message, settler: Settler, tell: Tell) -> None:
         flow, desk = self._flow, self._desk
         try:
             request = decode(message, flow)
         except RequestError as error:
+            tell(error)
             await settler.settle(message, error)
             return
         async with desk.journal.entry(flow.name, request.id, message.data) as entry:
@@ -118,6 +124,7 @@ class FlowLoop:
                 except Exception as error:
                     result = error
                 again = await settler.settle(again, result, request, entry)
+            tell(result)
 
 
 async def _close(consumer: Consumer) -> None:

@@ -20,6 +20,7 @@ from trustgraph_prompt.worker.loop import FlowLoop
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.outbox import Producers
 from trustgraph_prompt.worker.patience import insist
+from trustgraph_prompt.worker.tracing import Tracing
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Worker:
         config_topic: str | None = config.TOPIC,
         drain_timeout: float = 30.0,
         cache: Cache | None = None,
+        tracing: Tracing | None = None,
         health: Health | None = None,
         metrics: Metrics | None = None,
         stopping: asyncio.Event | None = None,
@@ -55,7 +57,9 @@ class Worker:
         self._flows = list(flows)
         self._drain_timeout = drain_timeout
         self._producers = Producers(broker)
-        self._desk = Desk(prompts, provider, self._producers, self.metrics, cache=cache)
+        self._desk = Desk(
+            prompts, provider, self._producers, self.metrics, cache=cache, tracing=tracing or Tracing()
+        )
         self._config = (
             ConfigTopic(broker, prompts, self._producers, self.metrics, topic=config_topic)
             if config_topic

@@ -1,0 +1,98 @@
+"""Callers of a process: opened when needed, and again when they broke; over every broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+
+from trustgraph_prompt.broker import Broker, Caller
+from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
+from trustgraph_prompt.worker.callers import Callers
+
+Pair = tuple[str, str]
+
+
+@pytest.fixture
+async def echo(broker: Broker, space: str) -> AsyncIterator[Pair]:
+    """Topics on which every request is answered with itself."""
+    pair = f"persistent://{space}/flow/in", f"persistent://{space}/flow/out"
+    consumer, producer = await broker.consumer(pair[0], "echo"), await broker.producer(pair[1])
+
+    async def answer() -> None:
+        while message := await consumer.receive():
+            await producer.send(message.data, properties=message.properties)
+
+    answering = asyncio.create_task(answer())
+    yield pair
+    await consumer.close()
+    await answering
+
+
+async def ask(caller: Caller, data: bytes) -> bytes:
+    async with aclosing(caller.call(data, timeout=60)) as responses:
+        return (await anext(responses)).data
+
+
+async def test_one_caller_serves_all_who_ask_over_a_pair_of_topics(broker: Broker, echo: Pair) -> None:
+    callers = Callers(broker)
+
+    answers = await asyncio.gather(*(ask(callers.between(*echo), b"%d" % n) for n in range(20)))
+
+    assert answers == [b"%d" % n for n in range(20)]
+    assert callers.between(*echo) is callers.between(*echo)
+    await callers.close()
+
+
+async def test_a_caller_that_was_closed_is_opened_again(broker: Broker, echo: Pair) -> None:
+    callers = Callers(broker)
+    await ask(callers.between(*echo), b"a")
+    await callers.close()
+
+    assert await ask(callers.between(*echo), b"b") == b"b"
+
+    await callers.close()
+
+
+async def test_closing_ends_the_calls_under_way(broker: Broker, space: str) -> None:
+    pair = f"persistent://{space}/flow/in", f"persistent://{space}/flow/out"
+    callers = Callers(broker)
+    requests = await broker.consumer(pair[0], "silent")
+    asking = asyncio.create_task(ask(callers.between(*pair), b"a"))
+    await requests.receive()
+
+    await callers.close()
+
+    with pytest.raises(BrokerClosed):
+        await asking
+
+
+async def test_a_caller_that_broke_is_replaced(broker: Broker, echo: Pair) -> None:
+    class Breaking:
+        """A broker whose first caller breaks when it is called."""
+
+        def __init__(self) -> None:
+            self.opened = 0
+
+        async def caller(self, request: str, response: str) -> Caller:
+            self.opened += 1
+            caller = await broker.caller(request, response)
+            if self.opened == 1:
+                await caller.close()
+            return caller
+
+    breaking = Breaking()
+    callers = Callers(breaking)  # type: ignore[arg-type]
+
+    with pytest.raises(BrokerClosed):
+        await ask(callers.between(*echo), b"a")
+    assert await ask(callers.between(*echo), b"b") == b"b"
+
+    await callers.close()
+
+
+async def test_without_a_broker_there_is_nobody_to_call() -> None:
+    with pytest.raises(BrokerUnavailable):
+        await ask(Callers().between("flow:tg:in", "flow:tg:out"), b"a")

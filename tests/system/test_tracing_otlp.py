@@ -1,0 +1,145 @@
+"""Traces of a real worker process, as they reach a collector over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from tests.support.command import environment, run
+from tests.support.house import DEFINITION, entry
+from tests.support.traces import PARENT, TRACE, TRACEPARENT
+from trustgraph_prompt.broker import connect
+from trustgraph_prompt.wire import PromptRequest
+
+REQUESTS, OBJECTS = "persistent://tg/flow/in", "persistent://tg/flow/objects"
+SECONDS = 100.0
+
+FLOW = f"""
+name: f
+input: {{topic: "{REQUESTS}"}}
+outputs: {{response: "persistent://tg/flow/out", objects: "{OBJECTS}"}}
+"""
+
+
+class Collector:
+    """Takes in traces as OTLP has them: protobuf over HTTP."""
+
+    def __init__(self) -> None:
+        self.spans: dict[str, Span] = {}
+        self.services: set[str] = set()
+        self.headers: dict[str, str] = {}
+        self.url = ""
+
+    async def take(self, request: web.Request) -> web.Response:
+        self.headers = dict(request.headers)
+        exported = ExportTraceServiceRequest.FromString(await request.read())
+        for of_resource in exported.resource_spans:
+            named = {each.key: each.value.string_value for each in of_resource.resource.attributes}
+            self.services.add(named["service.name"])
+            for of_scope in of_resource.scope_spans:
+                self.spans |= {span.name: span for span in of_scope.spans}
+        return web.Response(content_type="application/x-protobuf")
+
+
+@pytest.fixture
+async def collector() -> AsyncIterator[Collector]:
+    collector = Collector()
+    app = web.Application()
+    app.add_routes([web.post("/v1/traces", collector.take)])
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    collector.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    yield collector
+    await runner.cleanup()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> list[str]:
+    """The command of a worker, and in a folder all that it needs."""
+    (tmp_path / "flow.yaml").write_text(FLOW)
+    answer = json.dumps({"entity": "chalk", "definition": "a stone"})
+    (tmp_path / "script.jsonl").write_text(json.dumps({"answer": answer, "model": "m-1"}) + "\n")
+    define = entry("Define {{ text }}", **{"response-type": "jsonl", "object-schema": DEFINITION})
+    (tmp_path / "templates.json").write_text(json.dumps({"template.define": define}))
+    return [
+        *("run", "--broker", f"embedded:{tmp_path / 'broker.db'}", "--flows", str(tmp_path / "flow.yaml")),
+        *("--templates", str(tmp_path / "templates.json")),
+        *("--provider", f"scripted:{tmp_path / 'script.jsonl'}"),
+    ]
+
+
+async def serve_one(site: list[str], **variables: str) -> None:
+    """A worker that serves one request of a trace, then stops in order."""
+    async with await connect(site[2]) as broker:
+        objects = await broker.reader(OBJECTS)
+        producer = await broker.producer(REQUESTS)
+        data = PromptRequest.asking("define", {"text": "chalk"}).encode()
+        await producer.send(data, properties={"id": "r", "traceparent": TRACEPARENT})
+        worker = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "trustgraph_prompt", *site), env=environment(**variables)
+        )
+        try:
+            async with asyncio.timeout(SECONDS):
+                assert await objects.receive() is not None
+                worker.send_signal(signal.SIGTERM)
+                assert await worker.wait() == 0
+        finally:
+            if worker.returncode is None:
+                worker.kill()
+                await worker.wait()
+            await objects.close()
+            await producer.close()
+
+
+async def test_a_trace_reaches_the_collector_whole_also_the_last_of_it(
+    site: list[str], collector: Collector
+) -> None:
+    await serve_one(
+        site,
+        OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
+        OTEL_EXPORTER_OTLP_HEADERS="x-team=chalk",
+        OTEL_BSP_SCHEDULE_DELAY="60000",  # so that all of them are sent at the end
+    )
+
+    spans = collector.spans
+    request, asking, call = spans[f"process {REQUESTS}"], spans["ask define"], spans["chat"]
+    assert request.parent_span_id.hex() == PARENT
+    assert asking.parent_span_id == request.span_id
+    assert call.parent_span_id == asking.span_id
+    assert {span.trace_id.hex() for span in (request, asking, call)} == {TRACE}
+    told = {each.key: each.value.string_value for each in call.attributes}
+    assert (told["gen_ai.response.model"], told["trustgraph_prompt.prompt.id"]) == ("m-1", "define")
+    assert collector.services == {"trustgraph-prompt"}
+    assert collector.headers["x-team"] == "chalk"
+
+
+async def test_the_service_is_called_as_the_environment_says(site: list[str], collector: Collector) -> None:
+    await serve_one(site, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, OTEL_SERVICE_NAME="chalk-prompts")
+
+    assert collector.services == {"chalk-prompts"}
+
+
+async def test_a_collector_that_is_away_holds_up_neither_requests_nor_the_end(site: list[str]) -> None:
+    began = asyncio.get_running_loop().time()
+
+    await serve_one(site, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1", OTEL_EXPORTER_OTLP_TIMEOUT="600")
+
+    assert asyncio.get_running_loop().time() - began < SECONDS
+
+
+def test_variables_that_nobody_understands_are_a_wrong_configuration(site: list[str]) -> None:
+    ended = run(*site, OTEL_TRACES_EXPORTER="jaeger")
+
+    assert ended.returncode == 2
+    assert "OTEL_TRACES_EXPORTER" in ended.stderr
+    assert "expected otlp, console or none" in ended.stderr

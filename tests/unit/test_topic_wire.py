@@ -1,0 +1,238 @@
+"""A call as a text-completion request, and its responses as an answer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+
+import pytest
+
+from trustgraph_prompt import errors, wire
+from trustgraph_prompt.broker import Message as Letter
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.llm import (
+    Call,
+    Delta,
+    ImageBlock,
+    Message,
+    RuntimeConfig,
+    TextBlock,
+    Tool,
+    ToolCall,
+    TopicProvider,
+    topic_wire,
+)
+
+CALL = Call([Message("system", "Be brief."), Message("user", "Say it.")])
+CONVERSATION = Call(
+    [
+        Message("system", "Be brief."),
+        Message("user", "Which?"),
+        Message("assistant", '{"n": 1}'),
+        Message("user", "Go on."),
+    ],
+    RuntimeConfig(temperature=0.0, max_tokens=100, stop_sequences=("x",), extras={"top_k": 3}),
+    response_schema={"type": "object", "properties": {"b": {}, "a": {}}},
+    schema_in_words=False,
+    stream=False,
+    labels={"prompt": "numbers", "call": "2"},
+)
+
+
+def through(call: Call) -> wire.TextCompletionRequest:
+    """The request as the other side has it."""
+    return wire.TextCompletionRequest.decode(topic_wire.request(call).encode())
+
+
+class Answering:
+    """A caller whose calls are answered as written."""
+
+    def __init__(self, *responses: bytes, error: errors.BrokerError | None = None) -> None:
+        self.responses = responses
+        self.error = error
+        self.left = False
+
+    async def call(
+        self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
+    ) -> AsyncGenerator[Letter, None]:
+        try:
+            for response in self.responses:
+                yield Letter(response, "t", "1")
+            if self.error is not None:
+                raise self.error
+        finally:
+            self.left = True
+
+    async def close(self) -> None: ...
+
+
+async def heard(provider: TopicProvider, call: Call = CALL) -> list[Delta]:
+    async with aclosing(provider.stream(call)) as deltas:
+        return [delta async for delta in deltas]
+
+
+def test_a_question_is_system_and_prompt_and_nothing_else() -> None:
+    request = through(CALL)
+
+    assert (request.system, request.prompt, request.messages) == ("Be brief.", "Say it.", None)
+    assert (request.operation, request.streaming) == ("completion", True)
+    assert (request.response_format, request.schema, request.settings) == (None, None, None)
+    assert request.direct
+
+
+def test_a_conversation_is_told_in_words_too() -> None:
+    request = through(CONVERSATION)
+
+    assert request.system == "Be brief."
+    assert request.prompt == 'User:\nWhich?\n\nAssistant:\n{"n": 1}\n\nUser:\nGo on.'
+
+
+@pytest.mark.parametrize("call", [CALL, CONVERSATION, Call([Message("user", "Alone.")])])
+def test_the_other_side_has_the_same_call(call: Call) -> None:
+    assert topic_wire.call(through(call)) == call
+
+
+def test_a_text_in_blocks_is_a_text() -> None:
+    blocks = (TextBlock("Say "), TextBlock("it."))
+
+    assert through(Call([Message("user", blocks)])).prompt == "Say it."
+
+
+def test_the_keys_of_a_schema_stay_in_order() -> None:
+    schema = through(CONVERSATION).schema
+
+    assert schema is not None
+    assert list(schema["properties"]) == ["b", "a"]
+
+
+IMAGE = Message("user", (TextBlock("What is this?"), ImageBlock(url="http://x/y.png")))
+REFUSED = {
+    "an image": (Call([IMAGE]), errors.ProviderUnsupportedContentBlock),
+    "a tool": (Call(CALL.messages, tools=[Tool("t", "", {})]), errors.ProviderInvalidRequest),
+    "a tool's result": (
+        Call([Message("tool", "1", tool_call_id="c")]),
+        errors.ProviderInvalidRequest,
+    ),
+    "a tool call": (
+        Call([Message("assistant", "", (ToolCall("c", "t", {}),))]),
+        errors.ProviderInvalidRequest,
+    ),
+    "what is no JSON": (Call(CALL.messages, response_schema={"a": {1, 2}}), errors.ProviderInvalidRequest),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+async def test_what_the_wire_cannot_say_is_refused_before_anything_is_sent(what: str) -> None:
+    call, error = REFUSED[what]
+
+    with pytest.raises(error):
+        await heard(TopicProvider(Answering()), call)
+
+
+@pytest.mark.parametrize("kind", errors.PROVIDER_ERRORS.values())
+def test_a_category_comes_back_as_itself(kind: type[errors.ProviderError]) -> None:
+    back = topic_wire.cause(topic_wire.error(kind("because: of this")), 3.0)
+
+    assert type(back) is kind
+    assert str(back) == "because: of this"
+    assert back.retry_after == 3.0
+
+
+@pytest.mark.parametrize(
+    ("type", "kind"),
+    [
+        ("llm-error", errors.ProviderUnavailable),
+        ("too-many-requests", errors.ProviderRateLimit),
+        ("shutting-down", errors.ProviderUnavailable),
+        ("invalid-request", errors.ProviderInvalidRequest),
+        ("", errors.ProviderUnavailable),
+    ],
+)
+def test_an_error_of_another_worker_has_the_category_of_its_type(
+    type: str, kind: type[errors.ProviderError]
+) -> None:
+    with pytest.raises(kind, match="Error code: 503"):
+        raise topic_wire.cause(wire.Error(type, "Error code: 503"))
+
+
+async def test_an_answer_of_trustgraphs_worker_is_an_answer() -> None:
+    caller = Answering(
+        b'{"error": null, "response": "Hel", "in_token": null, "out_token": null, "model": "m", '
+        b'"end_of_stream": false, "models": []}',
+        b'{"error": null, "response": "lo", "end_of_stream": false}',
+        b'{"error": null, "response": "", "in_token": 7, "out_token": 3, "model": "m", '
+        b'"end_of_stream": true}',
+        b"never heard",
+    )
+
+    deltas = await heard(TopicProvider(caller))
+
+    assert [delta.text for delta in deltas] == ["Hel", "lo", ""]
+    assert deltas[-1] == Delta(usage=Usage(7, 3, 10), model="m")
+    assert caller.left
+
+
+async def test_what_came_before_an_error_has_been_given() -> None:
+    caller = Answering(
+        b'{"response": "Hel"}',
+        b'{"error": {"type": "llm-error", "message": "gone"}, "response": null, "in_token": 7}',
+    )
+    given: list[Delta] = []
+
+    async def take() -> None:
+        async for delta in TopicProvider(caller).stream(CALL):
+            given.append(delta)
+
+    with pytest.raises(errors.ProviderUnavailable, match="gone"):
+        await take()
+
+    assert [delta.text for delta in given] == ["Hel", ""]
+    assert given[-1].usage == Usage(7)
+
+
+async def test_a_worker_that_names_no_model_has_the_name_it_was_given() -> None:
+    deltas = await heard(
+        TopicProvider(Answering(b'{"response": "a", "end_of_stream": true}'), model="theirs")
+    )
+
+    assert deltas == [Delta("a", model="theirs")]
+
+
+@pytest.mark.parametrize(
+    ("response", "says"),
+    [
+        (b"hello", "not JSON"),
+        (b"[]", "expected an object"),
+        (b'{"response": 1}', "TextCompletionResponse/response"),
+        (b'{"in_token": "7"}', "in_token"),
+        (b'{"error": "no"}', "error"),
+        (b'{"usage": {"prompt_tokens": 0.5}}', "usage/prompt_tokens"),
+        (b"[" * 100_000, "not JSON"),
+    ],
+)
+async def test_what_is_no_response_is_an_invalid_one(response: bytes, says: str) -> None:
+    with pytest.raises(errors.ProviderInvalidResponse, match=says):
+        await heard(TopicProvider(Answering(response)))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (errors.CallTimeout("no response in 600 s"), errors.ProviderUnavailable),
+        (errors.BrokerClosed("closed"), errors.ProviderUnavailable),
+        (errors.BrokerUnavailable("away"), errors.ProviderUnavailable),
+        (errors.MessageTooLarge("5 MB"), errors.ProviderInvalidRequest),
+    ],
+)
+async def test_trouble_with_the_broker_is_a_providers_error(
+    error: errors.BrokerError, kind: type[errors.ProviderError]
+) -> None:
+    with pytest.raises(kind, match=str(error)):
+        await heard(TopicProvider(Answering(error=error)))
+
+
+async def test_unknown_reasons_are_none_and_unknown_fields_are_nothing() -> None:
+    response = b'{"response": "a", "finish_reason": "bored", "schema_path": "?", "x": 1}'
+    last = b'{"end_of_stream": true}'
+
+    assert await heard(TopicProvider(Answering(response, last))) == [Delta("a")]

@@ -1,0 +1,249 @@
+"""When there are traces, and what the span of a call says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+import pytest
+from opentelemetry.trace import SpanKind, StatusCode, get_current_span
+
+from tests.support.traces import Traces, attributes
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.errors import ConfigError, ProviderRateLimit
+from trustgraph_prompt.llm import (
+    Call,
+    Delta,
+    Identity,
+    Message,
+    OpenAIProvider,
+    RuntimeConfig,
+    ScriptedAnswer,
+    ScriptedProvider,
+    ToolCall,
+)
+from trustgraph_prompt.llm.records import ImageBlock, TextBlock
+from trustgraph_prompt.worker.spans import Spans
+from trustgraph_prompt.worker.tracing import Tracing, from_environment
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+QUESTION = [Message("system", "Be brief."), Message("user", "Say it.")]
+
+
+class TestTheEnvironmentDecides:
+    @pytest.mark.parametrize(
+        "environment",
+        [
+            {},
+            {"OTEL_TRACES_EXPORTER": ""},
+            {"OTEL_TRACES_EXPORTER": "none"},
+            {"OTEL_TRACES_EXPORTER": "none", ENDPOINT: "http://localhost:4318"},
+            {ENDPOINT: "  "},
+            {ENDPOINT: "http://localhost:4318", "OTEL_SDK_DISABLED": "True"},
+            {"OTEL_SERVICE_NAME": "worker", "OTEL_METRICS_EXPORTER": "otlp"},
+        ],
+    )
+    async def test_no_traces(self, environment: dict[str, str]) -> None:
+        assert type(from_environment(environment)) is Tracing
+
+    @pytest.mark.parametrize(
+        "environment",
+        [
+            {"OTEL_TRACES_EXPORTER": "console"},
+            {"OTEL_TRACES_EXPORTER": "OTLP, console"},
+            {ENDPOINT: "http://localhost:4318", "OTEL_SDK_DISABLED": "false"},
+            {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "https://collector/v1/traces"},
+            {ENDPOINT: "http://localhost:4318", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"},
+        ],
+    )
+    async def test_traces(self, environment: dict[str, str]) -> None:
+        tracing = from_environment(environment)
+
+        assert isinstance(tracing, Spans)
+        await tracing.close()
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("OTEL_TRACES_EXPORTER", "zipkin"),
+            (ENDPOINT, "localhost:4318"),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+            ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/json"),
+        ],
+    )
+    def test_what_nobody_understands_is_refused_by_name(self, name: str, value: str) -> None:
+        with pytest.raises(ConfigError, match=f"{name}.*{value}"):
+            from_environment({"OTEL_TRACES_EXPORTER": "otlp", name: value})
+
+    def test_where_the_extra_is_missing_it_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delitem(sys.modules, "trustgraph_prompt.worker.spans")
+        monkeypatch.delattr("trustgraph_prompt.worker.spans")
+        monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+
+        with pytest.raises(ConfigError, match=r"trustgraph-prompt\[tracing\]"):
+            from_environment({"OTEL_TRACES_EXPORTER": "console"})
+
+    def test_without_them_nothing_of_an_extra_is_imported(self) -> None:
+        code = (
+            "import sys, trustgraph_prompt.cli.run, trustgraph_prompt.worker, trustgraph_prompt.ask\n"
+            "from trustgraph_prompt.worker.tracing import from_environment\n"
+            "from_environment({})\n"
+            "print([name for name in sys.modules if name.startswith(('opentelemetry', 'redis'))])"
+        )
+
+        found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+        assert found.stdout.strip() == "[]"
+
+
+async def drain(provider: object, call: Call) -> None:
+    async with aclosing(provider.stream(call)) as deltas:  # type: ignore[attr-defined]
+        async for _ in deltas:
+            pass
+
+
+class TestTheSpanOfACall:
+    async def test_it_says_what_was_asked_for_and_what_came(self) -> None:
+        traces = Traces()
+        answer = ScriptedAnswer("said", usage=Usage(12, 3, 15, 8, 4), model="small-2026")
+        provider = traces.tracing.provider(ScriptedProvider([answer], name="demo"))
+        config = RuntimeConfig(temperature=0.0, max_tokens=64, seed=7, stop_sequences=("END",))
+
+        labels = {"prompt": "say", "call": "2", "why": "transient"}
+        await drain(provider, Call(QUESTION, config, labels=labels))
+
+        [span] = traces.spans
+        assert (span.name, span.kind, span.status.status_code) == ("chat", SpanKind.CLIENT, StatusCode.UNSET)
+        assert attributes(span) == {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "scripted",
+            "gen_ai.system": "scripted",
+            "gen_ai.request.temperature": 0.0,
+            "gen_ai.request.max_tokens": 64,
+            "gen_ai.request.seed": 7,
+            "gen_ai.request.stop_sequences": ("END",),
+            "gen_ai.response.model": "small-2026",
+            "gen_ai.response.finish_reasons": ("stop",),
+            "gen_ai.usage.input_tokens": 12,
+            "gen_ai.usage.output_tokens": 3,
+            "gen_ai.usage.cache_read.input_tokens": 8,
+            "gen_ai.usage.cache_creation.input_tokens": 4,
+            "trustgraph_prompt.prompt.id": "say",
+            "trustgraph_prompt.call.number": 2,
+            "trustgraph_prompt.call.why": "transient",
+        }
+
+    async def test_it_is_named_after_the_model_and_says_where_that_is_without_secrets(self) -> None:
+        traces = Traces()
+        inner = OpenAIProvider("http://me:secret-word@127.0.0.1:9/v1?key=secret-key", "qwen3")
+        provider = traces.tracing.provider(inner)
+
+        with pytest.raises(Exception, match="9"):
+            await drain(provider, Call(QUESTION))
+        await provider.close()
+
+        [span] = traces.spans
+        told = attributes(span)
+        assert span.name == "chat qwen3"
+        assert (told["gen_ai.provider.name"], told["gen_ai.request.model"]) == ("openai", "qwen3")
+        assert (told["server.address"], told["server.port"]) == ("127.0.0.1", 9)
+        assert "secret" not in span.to_json()
+
+    async def test_it_says_the_category_of_what_went_wrong_and_not_its_words(self) -> None:
+        traces = Traces()
+        failing = ScriptedAnswer("so far", error=ProviderRateLimit("you said: Say it."))
+        provider = traces.tracing.provider(ScriptedProvider([failing]))
+
+        with pytest.raises(ProviderRateLimit):
+            await drain(provider, Call(QUESTION))
+
+        [span] = traces.spans
+        assert span.status.status_code is StatusCode.ERROR
+        assert attributes(span)["error.type"] == "provider_rate_limit"
+        assert attributes(span)["gen_ai.response.model"] == "scripted"
+        assert "Say it" not in span.to_json()
+
+    async def test_one_that_is_left_ends_without_an_error(self) -> None:
+        traces = Traces()
+        provider = traces.tracing.provider(ScriptedProvider([ScriptedAnswer("x" * 1000)]))
+
+        async with aclosing(provider.stream(Call(QUESTION))) as deltas:
+            await anext(deltas)
+
+        [span] = traces.spans
+        assert span.status.status_code is StatusCode.UNSET
+
+    async def test_one_that_is_cancelled_ends(self) -> None:
+        traces = Traces()
+        provider = traces.tracing.provider(ScriptedProvider([ScriptedAnswer("x", delay=600)]))
+        task = asyncio.create_task(drain(provider, Call(QUESTION)))
+        await asyncio.sleep(0)
+
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        assert len(traces.spans) == 1
+
+    async def test_what_the_provider_sends_belongs_to_it_and_what_the_listener_does_does_not(self) -> None:
+        traces = Traces()
+        within: list[str] = []
+
+        class Inner:
+            identity = Identity("test", "m")
+            prefill = False
+
+            async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+                for _ in range(2):
+                    within.append(str(get_current_span().get_span_context().is_valid))
+                    yield Delta("x")
+
+            async def close(self) -> None: ...
+
+        async with aclosing(traces.tracing.provider(Inner()).stream(Call(QUESTION))) as deltas:
+            async for _ in deltas:
+                assert not get_current_span().get_span_context().is_valid
+
+        assert within == ["True", "True"]
+
+    async def test_contents_are_there_only_where_they_are_asked_for(self) -> None:
+        quiet, open = Traces(), Traces(content=True)
+        call = Call(
+            [
+                Message("system", "Be brief."),
+                Message("user", (TextBlock("What is it?"), ImageBlock(url="http://secret"))),
+                Message("assistant", "", (ToolCall("1", "look", {"at": "it"}),)),
+                Message("tool", "a stone", tool_call_id="1"),
+            ]
+        )
+        for traces in (quiet, open):
+            await drain(traces.tracing.provider(ScriptedProvider(lambda _: "Chalk.")), call)
+
+        assert not [name for name in attributes(quiet.spans[0]) if "messages" in name]
+        told = attributes(open.spans[0])
+        assert json.loads(told["gen_ai.output.messages"]) == [
+            {"role": "assistant", "parts": [{"type": "text", "content": "Chalk."}], "finish_reason": "stop"}
+        ]
+        assert [message["parts"] for message in json.loads(told["gen_ai.input.messages"])] == [
+            [{"type": "text", "content": "Be brief."}],
+            [{"type": "text", "content": "What is it?"}, {"type": "image"}],
+            [
+                {"type": "text", "content": ""},
+                {"type": "tool_call", "id": "1", "name": "look", "arguments": {"at": "it"}},
+            ],
+            [{"type": "tool_call_response", "response": "a stone"}],
+        ]
+
+    async def test_long_contents_are_cut_and_say_how_long_they_were(self) -> None:
+        traces = Traces(content=True)
+        provider = traces.tracing.provider(ScriptedProvider(lambda _: "ok"))
+
+        await drain(provider, Call([Message("user", "ü" * 100_000 + "\ud800")]))
+
+        shown = attributes(traces.spans[0])["gen_ai.input.messages"]
+        assert len(shown.encode()) <= 65_536
+        assert shown.endswith("bytes total]")

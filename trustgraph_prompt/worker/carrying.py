@@ -1,0 +1,89 @@
+"""A broker around a broker whose messages carry properties of the moment in which they are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from trustgraph_prompt.broker import Broker, Consumer, Message, Producer
+from trustgraph_prompt.broker.caller import TopicCaller
+from trustgraph_prompt.broker.protocol import Caller, Reader, SubscriptionType, Table
+
+Carried = Callable[[], Mapping[str, str]]
+
+
+class CarryingBroker:
+    """What `carried` gives goes out with every message: what is published, tried again, or buried."""
+
+    def __init__(self, broker: Broker, carried: Carried) -> None:
+        self._broker = broker
+        self._carried = carried
+
+    async def consumer(
+        self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
+    ) -> Consumer:
+        consumer = await self._broker.consumer(topic, subscription, type=type, buffer=buffer)
+        return _CarryingConsumer(consumer, self._carried)
+
+    async def producer(self, topic: str, *, batch: bool = False) -> Producer:
+        return _CarryingProducer(await self._broker.producer(topic, batch=batch), self._carried)
+
+    async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> Reader:
+        return await self._broker.reader(topic, start=start)
+
+    async def table(self, topic: str) -> Table:
+        return await self._broker.table(topic)
+
+    async def caller(self, request: str, response: str) -> Caller:
+        return await TopicCaller.open(self, request, response)
+
+    async def close(self) -> None:
+        await self._broker.close()
+
+    async def __aenter__(self) -> CarryingBroker:
+        await self._broker.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._broker.__aexit__(*exc)
+
+
+class _CarryingProducer:
+    def __init__(self, producer: Producer, carried: Carried) -> None:
+        self._producer = producer
+        self._carried = carried
+        self.topic = producer.topic
+
+    async def send(
+        self,
+        data: bytes,
+        *,
+        key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        deliver_after: float | None = None,
+    ) -> str:
+        properties = {**self._carried(), **(properties or {})}
+        return await self._producer.send(data, key=key, properties=properties, deliver_after=deliver_after)
+
+    async def close(self) -> None:
+        await self._producer.close()
+
+
+class _CarryingConsumer:
+    def __init__(self, consumer: Consumer, carried: Carried) -> None:
+        self._consumer = consumer
+        self._carried = carried
+        self.topic = consumer.topic
+        self.subscription = consumer.subscription
+        self.receive = consumer.receive
+        self.acknowledge = consumer.acknowledge
+        self.stop = consumer.stop
+        self.close = consumer.close
+
+    async def retry(
+        self, message: Message, after: float, properties: Mapping[str, str] | None = None
+    ) -> None:
+        await self._consumer.retry(message, after, {**self._carried(), **(properties or {})})
+
+    async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
+        await self._consumer.bury(message, reason, {**self._carried(), **(properties or {})})
