@@ -82,12 +82,18 @@ def answer(events: int, piece: int = 5) -> bytes:
     return head + b"".join(b"%x\r\n%b\r\n" % (len(event), event) for event in events_) + b"0\r\n\r\n"
 
 
+def request(model: str) -> bytes:
+    """What is posted where nothing of ours is used."""
+    messages = [{"role": each.role, "content": each.text} for each in CALL.messages]
+    return orjson.dumps({"model": model, "stream": True, "messages": messages})
+
+
 class Server(asyncio.Protocol):
     """Answers each request with what its model says, after the seconds that it takes."""
 
     ANSWERS: ClassVar = {
         "small": (0.0, answer(100)),
-        "slow": (1.0, answer(100)),
+        "slow": (1.0, answer(20)),
         "long": (0.0, answer(CHUNKS)),
     }
 
@@ -150,9 +156,7 @@ async def compare(ways: dict[str, Callable[[], Awaitable[object]]], times: int) 
 
 async def overhead(url: str) -> None:
     """One call after the other, of 100 events each."""
-    body = orjson.dumps(
-        {"model": "small", "stream": True, "messages": [{"role": "user", "content": CALL.messages[1].text}]}
-    )
+    body = request("small")
     async with aiohttp.ClientSession() as session, OpenAIProvider(url, "small") as provider:
 
         async def bare() -> None:
@@ -181,9 +185,7 @@ async def overhead(url: str) -> None:
 
 async def chunks(url: str) -> None:
     """An answer of 10,000 events."""
-    body = orjson.dumps(
-        {"model": "long", "stream": True, "messages": [{"role": "user", "content": "Go on."}]}
-    )
+    body = request("long")
     async with aiohttp.ClientSession() as session, OpenAIProvider(url, "long") as provider:
 
         async def bare() -> None:
@@ -214,7 +216,7 @@ async def chunks(url: str) -> None:
 
 
 async def throughput(url: str) -> None:
-    """500 calls in flight that take a second each."""
+    """500 calls in flight that take a second and 20 events each."""
     async with OpenAIProvider(url, "slow") as provider:
         limited = Limiter(provider, Limits(IN_FLIGHT))
         done, resident = 0, list[float]()
@@ -237,7 +239,7 @@ async def throughput(url: str) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    print(f"\n  {IN_FLIGHT} calls in flight that take a second each, for {took:.0f} s")
+    print(f"\n  {IN_FLIGHT} calls in flight of a second and 20 events each, for {took:.0f} s")
     print(f"    throughput               {count / (IN_FLIGHT * took):8.1%} of ideal (bar: 98%)")
     each = f"{cpu_took / count * 1e6:.0f} us a call"
     print(f"    CPU                      {cpu_took / took:8.0%} of a core, {each}")
