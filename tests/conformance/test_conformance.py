@@ -198,7 +198,12 @@ def said(response: Response[Any]) -> dict[str, Any]:
 
 def told(error: ProviderError | StructuredOutputInvalid) -> dict[str, Any]:
     """An error as JSON."""
-    common = {"category": error.category, "transient": error.transient, "message": str(error)}
+    common = {
+        "category": error.category,
+        "transient": error.transient,
+        "message": str(error),
+        "has_cause": error.__cause__ is not None,
+    }
     if isinstance(error, ProviderError):
         return {**common, "retry_after": error.retry_after}
     return {

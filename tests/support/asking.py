@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -34,9 +34,9 @@ class Script:
     """A scripted provider that remembers what it was asked."""
 
     identity = Identity("test")
-    prefill = False
 
-    def __init__(self, *answers: ScriptedAnswer) -> None:
+    def __init__(self, *answers: ScriptedAnswer, prefill: bool = False) -> None:
+        self.prefill = prefill
         self.calls: list[Call] = []
         self._provider = ScriptedProvider(answers)
 
@@ -63,11 +63,12 @@ class Asked:
         attempts: int = 1,
         repair: bool = False,
         config: RuntimeConfig | None = None,
+        contract: Mapping[str, Any] = {},
         **options: Any,
     ) -> Outcome:
         entry = {"prompt": "unused", "response-type": format, "attempts": attempts, "dialect": "jinja"}
         if format != "text":
-            entry |= {"schema": OBJECT, "repair": repair}
+            entry |= {"schema": OBJECT, "repair": repair, **contract}
         prompt = PromptDefinition.from_entry("numbers", entry)
         return await ask(
             replace(prompt, config=config or prompt.config),

@@ -36,6 +36,14 @@ ENTRIES = {
     "template.define": entry(
         "Define what is in: {{ text }}", **{"response-type": "jsonl", "object-schema": DEFINITION}
     ),
+    "template.insist": entry(
+        "Insist on: {{ text }}",
+        **{"response-type": "jsonl", "object-schema": DEFINITION, "attempts": 2},
+    ),
+    "template.settle": entry(
+        "Settle on: {{ text }}",
+        **{"response-type": "json", "schema": DEFINITION, "attempts": 2, "repair": True},
+    ),
     "template.recall": entry(
         "Recall what is in: {{ text }}",
         **{"response-type": "jsonl", "object-schema": DEFINITION, "cache": True},

@@ -218,7 +218,8 @@ async def test_an_answer_that_never_ends_is_left_at_the_deadline(
     with pytest.raises(ProviderUnavailable, match=r"0\.3 seconds") as caught:
         await provider.complete(ASKED, stream=True, retry=at_once(deadline=0.3))
 
-    assert caught.value.calls[0].text == "Sev"
+    [call] = caught.value.calls
+    assert (call.text, call.error) == ("Sev", "left before it ended")
     await asyncio.wait_for(server.left.wait(), 30)
 
 

@@ -286,7 +286,7 @@ def test_classes_stand_in_the_schema_once_and_the_root_only_where_it_refers_to_i
 
     assert definitions(Summary) == []
     assert definitions(Node) == ["Node"]
-    assert definitions(Everything) == ["Colour", "Grade", "Cited", "Heard"]
+    assert definitions(Everything) == ["Cited", "Colour", "Grade", "Heard"]
 
 
 def test_two_classes_of_one_name_are_two() -> None:

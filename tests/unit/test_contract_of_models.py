@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import datetime
+import json
+from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Generic, Literal, Self, TypeVar
+from uuid import UUID
 
 import pydantic
 import pytest
@@ -170,6 +172,23 @@ def test_models_and_dataclasses_may_hold_each_other() -> None:
         Contract.of(dataclasses.make_dataclass("Both", [("shown", Shown)])),
         {"shown": {"shown": 3, "total": 9}},
     ) == (Issue(Reason.INVARIANT_VIOLATION, "three is never shown", "/shown/shown"),)
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        *(bool, int, float, str, None, Any, datetime, date, UUID, Decimal, Unit, Length),
+        *(Literal["a"], Literal["a", 1, None], int | None, int | str | None),
+        *(list, list[Unit], tuple, tuple[int, str], tuple[int, ...], set[str], dict, dict[str, list[int]]),
+    ],
+)
+def test_the_same_field_says_the_same_in_a_dataclass_and_in_a_model(annotation: Any) -> None:
+    plain = dataclasses.make_dataclass("Holder", [("x", annotation)])
+    strict = ConfigDict(extra="forbid")
+    model = pydantic.create_model("Holder", __config__=strict, x=(annotation, ...))
+    one, other = Contract.of(plain), Contract.of(model)
+    assert json.dumps(one.schema) == json.dumps(other.schema)
+    assert one.fingerprint == other.fingerprint
 
 
 def test_two_classes_of_one_name_in_one_schema_are_refused() -> None:

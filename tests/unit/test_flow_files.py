@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from trustgraph_prompt import bundled
-from trustgraph_prompt.cost import Budget
+from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError
 from trustgraph_prompt.worker import flow as flows
 
@@ -61,12 +61,14 @@ def test_objects_go_to_one_topic_or_to_one_for_each_type(tmp_path: Path) -> None
 
 
 def test_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
-    text = MINIMAL + "budget: {attempts: 2, tokens: 9000, seconds: 1.5}\n"
+    text = MINIMAL + "budget: {attempts: 2, tokens: 9000, seconds: 1.5, money: 0.25}\n"
+    text += "price: {prompt: 0.4, completion: 1.6}\n"
     text += "provider: {base-url: 'http://localhost:1/v1', model: small}\n"
 
     [flow] = flows.load(written(tmp_path, text))
 
-    assert flow.budget == Budget(attempts=2, tokens=9000, seconds=1.5)
+    assert flow.budget == Budget(attempts=2, tokens=9000, seconds=1.5, money=0.25)
+    assert flow.price == Price(prompt=0.4, completion=1.6)
     assert flow.provider == flows.ProviderChoice("http://localhost:1/v1", "small", "OPENAI_API_KEY")
 
 
@@ -141,6 +143,9 @@ def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
             ["/outputs/objects x", "a persistent topic"],
         ),
         (MINIMAL + "budget: {seconds: .nan}\n", ["nan"]),
+        (MINIMAL + "budget: {money: 1}\n", ["/budget/money", "a `price` beside the budget"]),
+        (MINIMAL + "price: {prompt: 1}\n", ["/price", "'completion'", "required"]),
+        (MINIMAL + "price: {prompt: -1, completion: 1}\n", ["/price/prompt", "-1"]),
         (MINIMAL + "terms: {day: 2026-11-21, x: !!set {a}}\n", ["set"]),
         (MINIMAL + "terms: {x: !!binary aGk=}\n", ["binary"]),
         (MINIMAL.replace("input:", "input:\n  kind: chunk"), ["'prompt'", "required"]),

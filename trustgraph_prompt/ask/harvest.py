@@ -109,7 +109,7 @@ class Harvest:
             self.dead_end = "the answer was cut, and only repeated itself"
         elif capped:
             self.dead_end = f"the answer was still cut after {self._continuations} continuations"
-        elif (self.objects and not self._fresh) or (reply.step.begun and not reply.report.text.strip()):
+        elif (self.objects and not self._fresh) or (reply.step.begun and not reply.report.text):
             self.dead_end = "the answer was cut, and going on brought nothing new"
         self.is_over = reply.is_lost or goes_round or capped
 

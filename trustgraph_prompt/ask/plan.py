@@ -54,7 +54,7 @@ class Plan:
 
     def _the_same_going_on(self, last: Reply) -> Step | None:
         """The same answer from where it was cut, where that is within the value, or the first object."""
-        brought_something = last.is_unfinished and last.report.text.strip()
+        brought_something = last.is_unfinished and last.report.text and last.text.strip()
         as_long_as_wanted = last.outcome.contract.format == "text" and last.filled
         if not brought_something or as_long_as_wanted or not self._provider.prefill:
             return None

@@ -13,17 +13,15 @@ from trustgraph_prompt.reader import Outcome, Rejected
 def still_refused(reply: Reply, is_new: Callable[[Any], bool]) -> list[Rejected]:
     """Those that were asked for and have not been put right, as far as that is known.
 
-    The model is asked to keep the order, so where as many come as were asked for, or fewer because the answer
-    was cut, each takes the place of one: a valid one puts it right, a refused one stands for it. So it is
-    where they are as many without the objects that were there already. Otherwise nobody knows which was put
-    right, and all remain.
+    The model is asked to keep the order, so where as many come as were asked for, each takes the place of
+    one: a valid one puts it right, a refused one stands for it. So it is where they are as many without the
+    objects that were there already. Otherwise nobody knows which were put right, and all remain.
     """
     asked = reply.step.refused
     for came in (_in_order(reply.outcome), _in_order(reply.outcome, is_new)):
-        if len(came) == len(asked) or (reply.is_cut and len(came) < len(asked)):
-            pairs = zip(asked, came, strict=False)
-            unanswered = asked[len(came) :]
-            return [_instead_of(old, new) for old, new in pairs if new is not None] + list(unanswered)
+        if len(came) == len(asked):
+            pairs = zip(asked, came, strict=True)
+            return [_instead_of(old, new) for old, new in pairs if new is not None]
     return list(asked)
 
 

@@ -104,6 +104,7 @@ def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
         "retracted": list(outcome.retracted),
         "calls": [asdict(call) for call in outcome.calls],
         "usage": asdict(outcome.usage),
+        "cost": outcome.cost,
         "cached": outcome.cached,
         "cause": None if outcome.cause is None else str(outcome.cause),
     }

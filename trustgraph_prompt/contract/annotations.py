@@ -54,6 +54,7 @@ _SETS = (set, frozenset)
 _MAPPINGS = (dict, Mapping)
 _UNIONS = (Union, types.UnionType)
 
+_SAID_IF_ANY = ("required", "description")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 _EXPECTED = "a dataclass, a Pydantic model, a type of JSON, or a list, dict, union, Literal or Enum of such"
 
@@ -84,7 +85,7 @@ class Annotations:
         if origin is Literal:
             schema = _choice(arguments, where)
             if len(arguments) == 1:
-                schema["const"] = schema.pop("enum")[0]
+                schema = {"const": schema.pop("enum")[0], **schema}
             return Described(schema, build.as_it_is)
         if origin in _UNIONS:
             return self._union(arguments, where)
@@ -93,7 +94,7 @@ class Annotations:
         if origin in _CONTAINERS:
             item = self.of(arguments[0] if arguments else Any, where)
             unique = {"uniqueItems": True} if origin in _SETS else {}
-            schema = {"type": "array", "items": item.schema, **unique}
+            schema = {"type": "array", **unique, "items": item.schema}
             return Described(schema, build.elements(item.build, _CONTAINERS[origin]))
         if origin in _MAPPINGS:
             return self._mapping(annotation, arguments or (str, Any), where)
@@ -133,7 +134,9 @@ class Annotations:
                 "a key of JSON is a string", where=where, found=annotation, expected="str keys"
             )
         item = self.of(value, where)
-        return Described({"type": "object", "additionalProperties": item.schema}, build.members(item.build))
+        return Described(
+            {"type": "object", "additionalProperties": item.schema or True}, build.members(item.build)
+        )
 
     def _describer(self, cls: type) -> Callable[[Any], Described] | None:
         if issubclass(cls, Enum):
@@ -162,7 +165,8 @@ class Annotations:
 
         schema, make = models.described(cls)
         for name, definition in schema.pop("$defs", {}).items():
-            if self.definitions.setdefault(name, definition) not in ({}, definition):
+            is_itself = {"$ref": f"#/$defs/{name}"} == self._classes[cls].schema and definition == schema
+            if self.definitions.setdefault(name, definition) != definition and not is_itself:
                 raise ContractError(f"two classes are called {name}", where=cls.__qualname__)
         return Described(schema, make)
 
@@ -173,14 +177,14 @@ class Annotations:
         described = {
             field.name: self.of(hints[field.name], f"{cls.__qualname__}.{field.name}") for field in own
         }
-        schema: dict[str, Any] = {
+        schema = {
             "type": "object",
             "properties": {field.name: {**described[field.name].schema, **_remarks(field)} for field in own},
             "required": [field.name for field in own if _is_required(field)],
+            "description": _docstring(cls),
             "additionalProperties": False,
         }
-        if text := _docstring(cls):
-            schema = {"description": text, **schema}
+        schema = {key: value for key, value in schema.items() if value or key not in _SAID_IF_ANY}
         return Described(schema, build.instance(cls, {name: one.build for name, one in described.items()}))
 
 
@@ -200,7 +204,7 @@ def _choice(values: tuple[Any, ...], where: str) -> dict[str, Any]:
             expected="strings, numbers, booleans, None",
         )
     kind = {"type": _JSON_TYPES[kinds.pop()]} if len(kinds) == 1 else {}
-    return {**kind, "enum": list(values)}
+    return {"enum": list(values), **kind}
 
 
 def _hints(cls: type) -> dict[str, Any]:

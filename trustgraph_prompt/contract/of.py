@@ -18,18 +18,19 @@ class Type(NamedTuple):
     build: Build
 
 
-def describe(type: Any) -> Type:
+def describe(kind: Any) -> Type:
     """What a dataclass, a model, or a list of such is for a contract. Raises `ContractError`.
 
     The class itself stands at the root of its schema, also where it refers to itself: wires want an object
     there, and no reference.
     """
-    many = get_origin(type) is list
-    element = get_args(type)[0] if many else type
+    many = get_origin(kind) is list
+    element = get_args(kind)[0] if many else kind
     annotations = Annotations()
     described = annotations.of(element, getattr(element, "__qualname__", str(element)))
     schema = _with_class_at_root(described.schema, annotations.definitions)
-    return Type(getattr(element, "__name__", None), schema, many, described.build)
+    name = element.__name__ if isinstance(element, type) else None
+    return Type(name, schema, many, described.build)
 
 
 def _with_class_at_root(schema: dict[str, Any], definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -38,4 +39,4 @@ def _with_class_at_root(schema: dict[str, Any], definitions: dict[str, dict[str,
         root, others = definitions[name], {key: one for key, one in definitions.items() if key != name}
         refers_to_itself = json.dumps(schema["$ref"]) in json.dumps([root, others], default=str)
         schema, definitions = root, definitions if refers_to_itself else others
-    return {**schema, "$defs": definitions} if definitions else schema
+    return {**schema, "$defs": dict(sorted(definitions.items()))} if definitions else schema

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.limiter import Limiter
 from trustgraph_prompt.llm.limits import Limits
 from trustgraph_prompt.llm.provider import Provider
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Call",
+    "Completer",
     "Delta",
     "FinishReason",
     "Identity",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import (
     Issue,
-    ProviderError,
     ProviderInvalidResponse,
     ProviderUnavailable,
     Reason,
@@ -19,6 +18,17 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.llm.records import Call, Delta, FinishReason, SchemaPath, Tool, ToolCall
 from trustgraph_prompt.llm.tokens import estimate_usage
 from trustgraph_prompt.reader import CallReport, Outcome, Stage, read
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Of what contract the content is a value.
+
+    It must be the value and nothing else, and whole, unless `extract` leaves both to the contract.
+    """
+
+    contract: Contract
+    extract: bool
 
 
 class Answer:
@@ -60,17 +70,24 @@ class Answer:
         """Why the model stopped. Servers say "stop" of a tool that they were told to call: it is a call."""
         return "tool_calls" if self.tool_calls and self._said in (None, "stop") else self._said
 
-    def report(self, why: str, failure: ProviderError | None) -> CallReport:
-        """The call as it stands among all that were made."""
-        error = f"{failure.category}: {failure}" if failure else None
-        return CallReport(why, self.text, self.finish_reason, self.usage or Usage(), self.model, error)
+    def report(self, why: str, error: str | None) -> CallReport:
+        """The call as it stands among all that were made; `error` is why it did not end by itself."""
+        return CallReport(
+            why,
+            self.text,
+            finish_reason=self.finish_reason,
+            usage=self.usage or Usage(),
+            model=self.model,
+            error=error,
+            schema_path=self.schema_path,
+        )
 
-    def tokens(self, call: Call, failure: ProviderError | None) -> int:
+    def tokens(self, call: Call) -> int:
         """What the call took: as reported, else estimated, and nothing where it failed before it began."""
         if self.usage is not None and self.usage.tokens:
             return self.usage.tokens
         written = self.thinking + self.text
-        return estimate_usage(call, written).tokens if written or failure is None else 0
+        return estimate_usage(call, written).tokens if written or self._said else 0
 
     def check_tool_calls(self, tools: Sequence[Tool]) -> None:
         """Raises `ProviderInvalidResponse` for a call that no tool takes, unless the provider broke off."""
@@ -86,26 +103,23 @@ class Answer:
             if issues := Contract.from_schema(offered[call.name].parameters).issues(call.arguments):
                 raise ProviderInvalidResponse(f"the arguments for {call.name!r} are wrong: {issues[0]}{cut}")
 
-    def read(self, contract: Contract, *, extract: bool) -> Outcome:
-        """What the content says; instances where the contract is of a type.
-
-        It must be the value and nothing else, and whole, unless `extract` leaves both to the contract.
-        """
-        outcome = read(self.text, contract, finish_reason=self.finish_reason)
+    def read(self, expected: Expected) -> Outcome:
+        """What the content says; an instance where the contract is of a type."""
+        outcome = read(self.text, expected.contract, finish_reason=self.finish_reason)
         native = outcome.stage is Stage.DIRECT and self.schema_path in ("strict", "native")
         match self.finish_reason:
             case "content_filter":
                 return _refused(outcome, Reason.REFUSED, "the model, or a filter, would not answer")
-            case "length" if not extract:
+            case "length" if not expected.extract:
                 return _refused(outcome, Reason.TRUNCATED, "the answer was cut at the limit of its tokens")
             case "error" if not outcome.ok:
                 return replace(outcome, cause=ProviderUnavailable("the provider broke off the answer"))
-        if outcome.stage is Stage.EXTRACTED and not extract:
+        if outcome.stage is Stage.EXTRACTED and not expected.extract:
             return _refused(outcome, Reason.INVALID_JSON, "no JSON: there is other text around the value")
         if not outcome.ok:
             return outcome
         try:
-            value = contract.build(outcome.value)
+            value = expected.contract.build(outcome.value)
         except StructuredOutputInvalid as error:
             return replace(
                 outcome, value=None, reason=error.issues[0].reason, issues=error.issues, cause=error

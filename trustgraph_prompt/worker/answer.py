@@ -43,7 +43,7 @@ class Answer:
 
     `objects` are the ids of the objects that stand: one that no answer names came from a run that died.
     `value` holds what a `text` or `json` prompt gave. `reason`, `stage`, `issues` and `cached` are the
-    Outcome's.
+    Outcome's. `cost` is money, None where the flow has no price.
     """
 
     request: str
@@ -60,6 +60,7 @@ class Answer:
     issues: tuple[Mapping[str, str], ...] = ()
     calls: tuple[Mapping[str, Any], ...] = ()
     usage: Mapping[str, int | None] = field(default_factory=dict)
+    cost: float | None = None
     source: Mapping[str, str] = field(default_factory=dict)
     cached: bool = False
 
@@ -97,10 +98,12 @@ class Answer:
                     "model": call.model,
                     "error": call.error,
                     "usage": asdict(call.usage),
+                    "cost": call.cost,
                 }
                 for call in outcome.calls
             ),
             usage=asdict(outcome.usage),
+            cost=outcome.cost,
             source=request.source,
             cached=outcome.cached,
         )

@@ -36,6 +36,7 @@ async def put(
             question,
             provider,
             budget=flow.budget,
+            price=flow.price,
             published=request.published,
             listen=listen,
             retry=retry,

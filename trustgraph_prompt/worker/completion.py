@@ -77,7 +77,7 @@ class Completion:
         if call.config.temperature is None:
             call = replace(call, config=replace(call.config, temperature=self._flow.temperature))
         outcome = await put(
-            replace(PROMPT, config=call.config),
+            PROMPT,
             Question(self._record.system, self._record.prompt),
             _Verbatim(self._desk.provider(self._flow), call, self._overhear),
             self._request,
@@ -146,15 +146,23 @@ class Completion:
 
 
 class _Verbatim(Around):
-    """Asks what the requester asks, in the place of the question that was made of it for `ask`."""
+    """Asks what the requester asks, in the place of the question that was made of it for `ask`.
+
+    An answer that was cut is the requester's to go on with, and its limit the requester's to raise.
+    """
 
     def __init__(self, provider: Provider, theirs: Call, overhear: Overhear) -> None:
         super().__init__(provider)
         self._theirs = theirs
         self._overhear = overhear
 
+    @property
+    def prefill(self) -> bool:
+        return False
+
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        theirs = replace(self._theirs, config=call.config, labels={**call.labels, **self._theirs.labels})
+        config = self._theirs.config.at_most(call.config.answer_limit)
+        theirs = replace(self._theirs, config=config, labels={**call.labels, **self._theirs.labels})
         async with aclosing(self.provider.stream(theirs)) as deltas:
             async for delta in deltas:
                 await self._overhear(delta)

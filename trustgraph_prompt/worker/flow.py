@@ -12,7 +12,7 @@ from typing import Any, Literal
 from trustgraph_prompt import bundled
 from trustgraph_prompt.authored import check, read_yaml
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.cost import Budget
+from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 
 
@@ -78,7 +78,7 @@ class Flow:
 
     `deliveries` is how often a request is tried before it becomes a dead letter. `prompt` and `terms` are
     for chunks: what is asked about each, and with which terms beside `text`. `model` and `temperature` are
-    for text completions: those of the process and of the request otherwise.
+    for text completions: those of the process and of the request otherwise. `price` is what the model costs.
     """
 
     name: str
@@ -90,6 +90,7 @@ class Flow:
     concurrency: int = 8
     deliveries: int = 5
     budget: Budget = Budget()
+    price: Price | None = None
     provider: ProviderChoice | TopicChoice | None = None
     model: str | None = None
     temperature: float | None = None
@@ -157,12 +158,21 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
             budget=Budget(**document.get("budget", {})),
+            price=Price(**document["price"]) if "price" in document else None,
             provider=_provider(document.get("provider")),
             model=parameters.get("model"),
             temperature=_temperature(parameters.get("temperature"), where),
         )
     except TopicInvalid as error:
         raise FlowError(str(error), where=where) from None
+    if flow.budget.money is not None and flow.price is None:
+        raise FlowError(
+            "money cannot be counted",
+            where=where,
+            path="/budget/money",
+            found=flow.budget.money,
+            expected="a `price` beside the budget",
+        )
     _check_topics(flow, where)
     return flow
 

@@ -44,6 +44,7 @@ class Metrics:
             "calls", "Calls to a model, by why they were made", "flow", "prompt", "model", "why"
         )
         self._tokens = counter("tokens", "Tokens paid for", "flow", "prompt", "model", "direction", "reason")
+        self._cost = counter("cost", "Money paid, where the flow has a price", "flow", "prompt", "model")
         self._lookups = counter(
             "cache_lookups",
             "Requests of prompts with a cache, by whether it had an answer",
@@ -80,6 +81,8 @@ class Metrics:
             self._calls.labels(flow, prompt, model, call.why).inc()
             self._tokens.labels(flow, prompt, model, "in", reason).inc(call.usage.prompt_tokens or 0)
             self._tokens.labels(flow, prompt, model, "out", reason).inc(call.usage.completion_tokens or 0)
+            if call.cost is not None:
+                self._cost.labels(flow, prompt, model).inc(call.cost)
 
     def looked_up(self, flow: str, prompt: str, *, hit: bool) -> None:
         """A request of a prompt with a cache was answered: from there, or by asking."""

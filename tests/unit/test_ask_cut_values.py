@@ -1,0 +1,312 @@
+"""Answers of one value that were cut: continued, given more room, asked for again, or kept as they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.asking import Asked, Script, cut, lines, numbers, why
+from trustgraph_prompt import errors
+from trustgraph_prompt.cost import Budget, Usage
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.llm import Delta, RuntimeConfig, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.reader import Stage
+
+LIST = {"schema": {"type": "object", "required": ["n"]}}
+WHOLE = '{"n": 1, "of": [1, 2, 3], "text": "one, two"}'
+
+
+def pieces(text: str, *cuts: int) -> list[ScriptedAnswer]:
+    """A text cut where it is said, each piece but the last for its length."""
+    ends = [*cuts, len(text)]
+    said = [text[start:end] for start, end in zip([0, *cuts], ends, strict=True)]
+    return [*map(cut, said[:-1]), ScriptedAnswer(said[-1])]
+
+
+class TestGoingOn:
+    @pytest.mark.parametrize("cuts", [[3], [12], [20, 30], [38], [1, 2, 3, 4, 5, 6]])
+    async def test_a_cut_value_goes_on_from_where_it_was_cut(self, asked: Asked, cuts: list[int]) -> None:
+        script = Script(*pieces(WHOLE, *cuts), prefill=True)
+        outcome = await asked(script, format="json", contract=LIST)
+
+        assert outcome.value == json.loads(WHOLE)
+        assert asked.given == [outcome.value]
+        assert (outcome.truncated, outcome.stage, outcome.issues) == (False, Stage.DIRECT, ())
+        assert why(outcome) == ["first", *["continue"] * len(cuts)]
+        assert script.calls[-1].messages[-1].role == "assistant"
+        assert script.calls[-1].messages[-1].content == WHOLE[: cuts[-1]]
+        assert outcome.text == WHOLE
+
+    async def test_a_connection_that_broke_is_no_other_cut(self, asked: Asked) -> None:
+        gone = errors.ProviderUnavailable("gone")
+        script = Script(ScriptedAnswer('{"n": ', error=gone), ScriptedAnswer("1}"), prefill=True)
+        outcome = await asked(script, format="json")
+
+        assert (outcome.value, outcome.truncated, outcome.cause) == ({"n": 1}, False, None)
+
+    async def test_a_value_that_visibly_has_no_end_goes_on_whatever_the_wire_says(self, asked: Asked) -> None:
+        script = Script(ScriptedAnswer('{"n": 1, "x": [2,'), ScriptedAnswer(" 3]}"), prefill=True)
+        outcome = await asked(script, format="json")
+
+        assert outcome.value == {"n": 1, "x": [2, 3]}
+        assert why(outcome) == ["first", "continue"]
+
+    async def test_a_failure_on_the_way_is_waited_for(self, asked: Asked) -> None:
+        busy = ScriptedAnswer(error=errors.ProviderRateLimit("slow down"))
+        outcome = await asked(Script(cut('{"n": '), busy, ScriptedAnswer("1}"), prefill=True), format="json")
+
+        assert outcome.value == {"n": 1}
+        assert why(outcome) == ["first", "continue", "transient"]
+        assert outcome.text == '{"n": 1}'
+
+    async def test_a_value_that_is_there_is_not_continued(self, asked: Asked) -> None:
+        outcome = await asked(Script(cut('{"n": 1}\nWhich means that'), prefill=True), format="json")
+
+        assert outcome.value == {"n": 1}
+        assert why(outcome) == ["first"]
+
+    async def test_a_number_under_a_cut_may_be_half_of_one(self, asked: Asked) -> None:
+        script = Script(cut("12"), ScriptedAnswer("34"), prefill=True)
+        outcome = await asked(script, format="json", contract={"schema": {"type": "integer"}})
+
+        assert outcome.value == 1234
+
+    async def test_it_ends_where_nothing_comes(self, asked: Asked) -> None:
+        outcome = await asked(Script(cut('{"n": '), cut(""), prefill=True), format="json")
+
+        assert (outcome.reason, outcome.truncated) == (Reason.TRUNCATED, True)
+        assert why(outcome) == ["first", "continue"]
+        assert "nothing new" in outcome.explain()
+
+    async def test_it_ends_at_the_same_cap_as_objects(self, asked: Asked) -> None:
+        parts = [cut('{"n": 1, "text": "'), *(cut(f"{n} words, ") for n in range(100))]
+        outcome = await asked(Script(*parts, prefill=True), format="json", attempts=3)
+
+        assert len(outcome.calls) == 51
+        assert "50 continuations" in outcome.explain()
+
+    async def test_it_ends_with_the_budget(self, asked: Asked) -> None:
+        parts = [cut(f'{{"n": "{n}', usage=Usage(50, 50, 100)) for n in range(9)]
+        outcome = await asked(Script(*parts, prefill=True), format="json", budget=Budget(tokens=205))
+
+        assert len(outcome.calls) == 2
+        assert [issue.reason for issue in outcome.issues] == [Reason.TRUNCATED, Reason.BUDGET_SPENT]
+
+    async def test_an_object_of_many_that_is_cut_before_any_ended_goes_on_too(self, asked: Asked) -> None:
+        script = Script(
+            cut('{"n": 1, "text": "lo'), cut('ng"}\n{"n": 2}\n{"n'), ScriptedAnswer(lines([3])), prefill=True
+        )
+        outcome = await asked(script)
+
+        assert outcome.value == [{"n": 1, "text": "long"}, {"n": 2}, {"n": 3}]
+        assert asked.given == outcome.value
+        assert why(outcome) == ["first", "continue", "continue"]
+        assert "2 objects" in script.calls[2].messages[-1].text
+
+    async def test_many_objects_are_not_sent_back_though_the_server_goes_on(self, asked: Asked) -> None:
+        script = Script(cut(lines(range(50))), ScriptedAnswer(lines([50])), prefill=True)
+        outcome = await asked(script)
+
+        assert outcome.value == numbers(range(51))
+        assert script.calls[1].messages[-1].role == "user"
+
+
+class TestTexts:
+    async def test_a_text_that_the_server_cut_goes_on(self, asked: Asked) -> None:
+        script = Script(cut("Once upon "), ScriptedAnswer("a time."), prefill=True)
+        outcome = await asked(script, format="text")
+
+        assert (outcome.value, outcome.truncated) == ("Once upon a time.", False)
+        assert "".join(piece.text for piece in asked.pieces) == outcome.value
+
+    async def test_a_text_is_not_longer_than_the_prompt_wants_it(self, asked: Asked) -> None:
+        script = Script(cut("Once upon", usage=Usage(9, 20, 29)), prefill=True)
+        outcome = await asked(script, format="text", config=RuntimeConfig(max_tokens=20))
+
+        assert (outcome.value, outcome.truncated) == ("Once upon", True)
+        assert why(outcome) == ["first"]
+
+
+class TestRoom:
+    CONFIG = RuntimeConfig(max_tokens=100)
+
+    @staticmethod
+    def full(text: str, tokens: int = 100, **more: Any) -> ScriptedAnswer:
+        return cut(text, usage=Usage(10, tokens, 10 + tokens), **more)
+
+    async def test_a_value_that_filled_its_room_is_given_twice_as_much(self, asked: Asked) -> None:
+        script = Script(
+            self.full('{"n": 1, "x": "a'), self.full('{"n": 1, "x": "abc', 200), ScriptedAnswer('{"n": 1}')
+        )
+        outcome = await asked(script, format="json", config=self.CONFIG)
+
+        assert outcome.value == {"n": 1}
+        assert why(outcome) == ["first", "room", "room"]
+        assert [call.config.max_tokens for call in script.calls] == [100, 200, 400]
+        assert script.calls[1].messages == script.calls[0].messages
+
+    async def test_twice_and_no_more(self, asked: Asked) -> None:
+        outcome = await asked(
+            Script(*(self.full('{"n": 1, "x": "a', n) for n in (100, 200, 400))),
+            format="json",
+            config=self.CONFIG,
+        )
+
+        assert why(outcome) == ["first", "room", "room"]
+        assert (outcome.reason, outcome.truncated) == (Reason.TRUNCATED, True)
+
+    async def test_room_takes_no_attempt_and_stays(self, asked: Asked) -> None:
+        script = Script(
+            self.full('{"n": 1, "x": "a'), ScriptedAnswer('{"n": "one"}'), ScriptedAnswer('{"n": 1}')
+        )
+        outcome = await asked(script, format="json", config=self.CONFIG, attempts=2)
+
+        assert outcome.ok
+        assert why(outcome) == ["first", "room", "invalid"]
+        assert script.calls[2].config.max_tokens == 200
+
+    @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+    async def test_the_limit_is_raised_where_it_stands(self, asked: Asked, name: str) -> None:
+        script = Script(self.full('{"n": '), ScriptedAnswer('{"n": 1}'))
+        await asked(script, format="json", config=RuntimeConfig(extras={name: 50}))
+
+        config = script.calls[1].config
+        assert (config.max_tokens, config.extras[name]) == (None, 100)
+
+    @pytest.mark.parametrize("format", ["json", "jsonl", "text"])
+    async def test_a_cut_that_held_only_thinking_is_given_more(self, asked: Asked, format: str) -> None:
+        good = {"json": '{"n": 1}', "jsonl": lines([1]), "text": "One."}[format]
+        script = Script(self.full("", thinking="hmm " * 50), ScriptedAnswer(good))
+        outcome = await asked(script, format=format, config=self.CONFIG)
+
+        assert outcome.ok
+        assert why(outcome) == ["first", "room"]
+
+    @pytest.mark.parametrize(
+        ("config", "budget"),
+        [
+            (RuntimeConfig(), Budget()),
+            (RuntimeConfig(max_tokens=100), Budget(tokens=90)),
+            (RuntimeConfig(max_tokens=100), Budget(tokens=150)),
+        ],
+    )
+    async def test_where_another_limit_cut_it_nothing_is_asked_unchanged(
+        self, asked: Asked, config: RuntimeConfig, budget: Budget
+    ) -> None:
+        script = Script(cut('{"n": ', usage=Usage(10, 70, 80)))
+        outcome = await asked(script, format="json", config=config, budget=budget)
+
+        assert why(outcome) == ["first"]
+        assert outcome.truncated is True
+
+    async def test_what_the_server_cut_before_its_room_was_full_gets_no_more(self, asked: Asked) -> None:
+        script = Script(cut('{"n": ', usage=Usage(3900, 196, 4096)))
+        outcome = await asked(script, format="json", config=RuntimeConfig(max_tokens=1000))
+
+        assert why(outcome) == ["first"]
+
+    async def test_a_text_that_has_begun_is_not_asked_for_again(self, asked: Asked) -> None:
+        outcome = await asked(Script(self.full("Once upon")), format="text", config=self.CONFIG)
+
+        assert (outcome.value, outcome.truncated) == ("Once upon", True)
+        assert why(outcome) == ["first"]
+
+
+class TestTheBestOfWhatCame:
+    async def test_a_value_that_was_closed_up_is_kept_where_none_comes_whole(self, asked: Asked) -> None:
+        script = Script(cut('{"n": 1, "text": "beg'), ScriptedAnswer("I give up."))
+        outcome = await asked(script, format="json", repair=True, attempts=2)
+
+        assert outcome.value == {"n": 1, "text": "beg"}
+        assert (outcome.stage, outcome.truncated) == (Stage.SALVAGED, True)
+        assert asked.given == [outcome.value]
+        assert why(outcome) == ["first", "invalid"]
+
+    async def test_a_whole_one_goes_before_it(self, asked: Asked) -> None:
+        script = Script(cut('{"n": 1, "text": "beg'), ScriptedAnswer('{"n": 1, "text": "beginning"}'))
+        outcome = await asked(script, format="json", repair=True, attempts=2)
+
+        assert outcome.value == {"n": 1, "text": "beginning"}
+        assert (outcome.stage, outcome.truncated, outcome.repaired) == (Stage.DIRECT, False, ())
+        assert asked.given == [outcome.value]
+
+    async def test_the_longest_of_several_is_kept(self, asked: Asked) -> None:
+        texts = ('{"n": 1, "text": "be', '{"n": 1, "text": "begi', '{"n": 1, "text": "b')
+        outcome = await asked(Script(*map(cut, texts)), format="json", repair=True, attempts=3)
+
+        assert outcome.value == {"n": 1, "text": "begi"}
+
+    async def test_it_outlives_a_provider_that_fails(self, asked: Asked) -> None:
+        key = errors.ProviderAuthentication("the key has expired")
+        script = Script(cut('{"n": 1, "text": "beg'), ScriptedAnswer(error=key))
+        outcome = await asked(script, format="json", repair=True, attempts=2)
+
+        assert outcome.value == {"n": 1, "text": "beg"}
+        assert isinstance(outcome.cause, errors.ProviderAuthentication)
+
+    async def test_one_attempt_without_a_way_on_is_one_call(self, asked: Asked) -> None:
+        outcome = await asked(Script(cut('{"n": 1, "text": "beg')), format="json", repair=True)
+
+        assert (outcome.stage, why(outcome)) == (Stage.SALVAGED, ["first"])
+
+    async def test_the_model_is_told_that_it_was_cut(self, asked: Asked) -> None:
+        script = Script(cut('{"n": 1, "text": "beg'), ScriptedAnswer('{"n": 1}'))
+        await asked(script, format="json", repair=True, attempts=2)
+
+        assert "ends before it is complete" in script.calls[1].messages[-1].text
+
+
+class TestNativeSchemas:
+    async def test_the_server_may_hold_the_answer_to_the_schema(self, asked: Asked) -> None:
+        script = Script(ScriptedAnswer('{"n": 1}'))
+        await asked(script, format="json")
+
+        [call] = script.calls
+        assert call.response_schema is not None
+        assert call.response_schema["required"] == ["n"]
+        assert call.schema_in_words is False
+
+    @pytest.mark.parametrize(
+        ("format", "contract"),
+        [
+            ("jsonl", {}),
+            ("text", {}),
+            ("json", {"schema": {"type": "array"}}),
+            ("json", {"schema": None}),
+            ("json", {"versions": {"1.0": {"type": "object"}, "2.0": {"type": "object"}}}),
+        ],
+    )
+    async def test_not_to_one_that_would_contradict(
+        self, asked: Asked, format: str, contract: dict[str, Any]
+    ) -> None:
+        script = Script(ScriptedAnswer('{"n": 1}'))
+        await asked(script, format=format, contract=contract)
+
+        assert script.calls[0].response_schema is None
+
+    async def test_not_while_an_answer_goes_on(self, asked: Asked) -> None:
+        script = Script(cut('{"n": '), ScriptedAnswer("1}"), prefill=True)
+        await asked(script, format="json")
+
+        assert [call.response_schema is None for call in script.calls] == [False, True]
+
+    @pytest.mark.parametrize(
+        ("path", "text", "stage"),
+        [
+            ("strict", '{"n": 1}', Stage.NATIVE),
+            ("native", '{"n": 1}\n', Stage.NATIVE),
+            ("native", '```json\n{"n": 1}\n```', Stage.EXTRACTED),
+            ("prompt", '{"n": 1}', Stage.DIRECT),
+            (None, '{"n": 1}', Stage.DIRECT),
+        ],
+    )
+    async def test_native_is_what_the_server_held_and_is_all_of_the_text(
+        self, asked: Asked, path: Any, text: str, stage: Stage
+    ) -> None:
+        provider = ScriptedProvider(lambda call: [Delta(text, schema_path=path), Delta(finish_reason="stop")])
+        outcome = await asked(provider, format="json")
+
+        assert outcome.stage is stage
+        assert outcome.calls[0].schema_path == path
