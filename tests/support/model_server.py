@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -49,13 +50,19 @@ class ModelServer:
         self.url = ""
         self._closing = asyncio.Event()
 
-    async def start(self) -> None:
+    async def start(self, tls: ssl.SSLContext | None = None) -> None:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, handler_cancellation=True)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=tls).start()
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        port: int = self._runner.addresses[0][1]
+        return port
 
     async def stop(self) -> None:
         self._closing.set()
@@ -130,3 +137,13 @@ def streamed(
 def in_chunks(body: bytes, size: int) -> list[bytes]:
     """The same bytes, cut anywhere."""
     return [body[start : start + size] for start in range(0, len(body), size)]
+
+
+def whole(
+    content: str | None = None, finish_reason: str | None = "stop", *, usage: Any = None, **message: Any
+) -> Reply:
+    """An answer that comes in one piece."""
+    said = {"role": "assistant", "content": content, **message}
+    choice = {"index": 0, "message": said, "finish_reason": finish_reason}
+    body = {"id": "1", "object": "chat.completion", "model": "small", "choices": [choice], "usage": usage}
+    return Reply([orjson.dumps(body)], content_type="application/json")

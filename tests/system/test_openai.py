@@ -10,10 +10,11 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
-from typing import Any
 
 import pytest
 
+from tests.support import hearing
+from tests.support.hearing import last
 from tests.support.model_server import DONE, ModelServer, Reply, Then, event, in_chunks, said, streamed, used
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Usage
@@ -49,17 +50,11 @@ async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
 
 
 async def heard(provider: OpenAIProvider, call: Call = CALL) -> list[Delta]:
-    async with aclosing(provider.stream(call)) as deltas:
-        return [delta async for delta in deltas]
-
-
-def last(deltas: list[Delta], name: str) -> Any:
-    values = [getattr(delta, name) for delta in deltas]
-    return next((value for value in reversed(values) if value is not None), None)
+    return await hearing.heard(provider, call)
 
 
 async def text(provider: OpenAIProvider, call: Call = CALL) -> str:
-    return "".join(delta.text for delta in await heard(provider, call))
+    return hearing.text_of(await heard(provider, call))
 
 
 class TestRequests:

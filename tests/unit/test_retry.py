@@ -102,6 +102,12 @@ class TestThePolicy:
             await RetryPolicy().run(tries.attempt, sleep=tries.sleep)
         assert tries.slept == []
 
+    async def test_what_the_caller_wants_to_wait_is_waited_for(self) -> None:
+        tries = Tries(ProviderUnavailable("no"))
+
+        await RetryPolicy(backoff=lambda attempt: 3600.0).run(tries.attempt, sleep=tries.sleep)
+        assert tries.slept == [3600]
+
     async def test_it_is_told_of_each_retry_before_the_wait(self) -> None:
         failures = [ProviderUnavailable("one"), ProviderUnavailable("two"), ProviderUnavailable("three")]
         tries, told = Tries(*failures), []
@@ -115,10 +121,11 @@ class TestThePolicy:
 
     async def test_the_direct_cause_may_be_what_passes(self) -> None:
         error = ValueError("mine")
-        error.__cause__ = ProviderUnavailable("not now")
+        error.__cause__ = ProviderRateLimit("not now", retry_after=7)
         tries = Tries(error)
 
         assert await at_once().run(tries.attempt, sleep=tries.sleep) == "done"
+        assert tries.slept == [7]
 
     @pytest.mark.parametrize("kind", [asyncio.CancelledError, KeyboardInterrupt])
     async def test_cancelling_is_no_failure_whatever_the_classifier_says(

@@ -282,6 +282,11 @@ class TestTools:
             [USER], [{"name": "wait"}], tool_choice={"type": "tool", "name": "look"}
         )
 
+    @pytest.mark.parametrize("choice", ["auto", "none"])
+    async def test_of_no_tools_there_is_no_choice(self, choice: str) -> None:
+        assert (await sent([USER], tool_choice=choice)).tool_choice is None
+        assert (await sent([USER], [{"name": "look"}], tool_choice=choice)).tool_choice == choice
+
     @pytest.mark.parametrize(
         "choice", [{"type": "tool", "name": "look"}, {"type": "function", "function": {"name": "look"}}]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
@@ -18,6 +18,17 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.llm.records import Call, Delta, FinishReason, SchemaPath, Tool, ToolCall
 from trustgraph_prompt.llm.tokens import estimate_usage
 from trustgraph_prompt.reader import CallReport, Outcome, Stage, read
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """Of what contract the content is a value.
+
+    It must be the value and nothing else, and whole, unless `extract` leaves both to the contract.
+    """
+
+    contract: Contract
+    extract: bool
 
 
 class Answer:
@@ -92,26 +103,23 @@ class Answer:
             if issues := Contract.from_schema(offered[call.name].parameters).issues(call.arguments):
                 raise ProviderInvalidResponse(f"the arguments for {call.name!r} are wrong: {issues[0]}{cut}")
 
-    def read(self, contract: Contract, *, extract: bool) -> Outcome:
-        """What the content says; instances where the contract is of a type.
-
-        It must be the value and nothing else, and whole, unless `extract` leaves both to the contract.
-        """
-        outcome = read(self.text, contract, finish_reason=self.finish_reason)
+    def read(self, expected: Expected) -> Outcome:
+        """What the content says; an instance where the contract is of a type."""
+        outcome = read(self.text, expected.contract, finish_reason=self.finish_reason)
         native = outcome.stage is Stage.DIRECT and self.schema_path in ("strict", "native")
         match self.finish_reason:
             case "content_filter":
                 return _refused(outcome, Reason.REFUSED, "the model, or a filter, would not answer")
-            case "length" if not extract:
+            case "length" if not expected.extract:
                 return _refused(outcome, Reason.TRUNCATED, "the answer was cut at the limit of its tokens")
             case "error" if not outcome.ok:
                 return replace(outcome, cause=ProviderUnavailable("the provider broke off the answer"))
-        if outcome.stage is Stage.EXTRACTED and not extract:
+        if outcome.stage is Stage.EXTRACTED and not expected.extract:
             return _refused(outcome, Reason.INVALID_JSON, "no JSON: there is other text around the value")
         if not outcome.ok:
             return outcome
         try:
-            value = contract.build(outcome.value)
+            value = expected.contract.build(outcome.value)
         except StructuredOutputInvalid as error:
             return replace(
                 outcome, value=None, reason=error.issues[0].reason, issues=error.issues, cause=error

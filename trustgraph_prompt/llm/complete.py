@@ -8,7 +8,8 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.llm import validation
-from trustgraph_prompt.llm.completion import Completion, ListenToDeltas, Question
+from trustgraph_prompt.llm.answer import Expected
+from trustgraph_prompt.llm.completion import Completion, ListenToDeltas
 from trustgraph_prompt.llm.plain import each
 from trustgraph_prompt.llm.records import Call, Delta, Message, RuntimeConfig, Tool
 from trustgraph_prompt.llm.response import Response
@@ -118,5 +119,5 @@ class Completer(ABC):
         policy = retry or ONCE
         for one, place in each(policy.per_attempt_override, "retry.per_attempt_override"):
             validation.config(one, place)
-        question = Question(call, contract, extract=contract is response_schema)
-        return await Completion(self.stream, question, policy, listen).response()
+        expected = None if contract is None else Expected(contract, extract=contract is response_schema)
+        return await Completion(self.stream, call, expected, policy, listen).response()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, StructuredOutputInvalid
-from trustgraph_prompt.llm.answer import Answer
+from trustgraph_prompt.llm.answer import Answer, Expected
 from trustgraph_prompt.llm.plain import text
 from trustgraph_prompt.llm.records import Call, Delta, Message
 from trustgraph_prompt.llm.response import Response
@@ -22,30 +21,24 @@ Stream = Callable[[Call], AsyncGenerator[Delta, None]]
 ListenToDeltas = Callable[[Delta], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked: the call, and of what its content must be the value.
-
-    `extract` says that the value may stand within other text, and that the contract decides on a cut one.
-    """
-
-    call: Call
-    contract: Contract | None
-    extract: bool
-
-
 class Completion:
-    """Puts a question as often as the policy allows."""
+    """Makes a call as often as the policy allows, until its answer is what is expected."""
 
     def __init__(
-        self, stream: Stream, question: Question, policy: RetryPolicy, listen: ListenToDeltas | None
+        self,
+        stream: Stream,
+        call: Call,
+        expected: Expected | None,
+        policy: RetryPolicy,
+        listen: ListenToDeltas | None,
     ) -> None:
         self._stream = stream
-        self._question = question
+        self._call = call
+        self._expected = expected
         self._policy = policy
         self._listen = listen
         self._calls: list[CallReport] = []
-        self._messages = list(question.call.messages)
+        self._messages = list(call.messages)
         self._tokens = 0
         self._last = Answer()
         self._to_reask: StructuredOutputInvalid | None = None
@@ -84,9 +77,9 @@ class Completion:
             self._messages += _reasked(self._to_reask.output_content, text(words, "reask"))
             self._to_reask = None
         call = replace(
-            self._question.call,
+            self._call,
             messages=tuple(self._messages),
-            config=self._policy.config(self._question.call.config, attempt),
+            config=self._policy.config(self._call.config, attempt),
             labels={"why": why, "attempt": str(attempt)},
         )
         answer = self._last = Answer()
@@ -123,11 +116,9 @@ class Completion:
             schema_path=answer.schema_path,
             calls=tuple(self._calls),
         )
-        if self._question.contract is None or answer.tool_calls:
+        if self._expected is None or answer.tool_calls:
             return response
-        outcome = replace(
-            answer.read(self._question.contract, extract=self._question.extract), calls=response.calls
-        )
+        outcome = replace(answer.read(self._expected), calls=response.calls)
         return replace(response, parsed=outcome.unwrap(), stage=outcome.stage)
 
 

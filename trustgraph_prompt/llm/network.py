@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import ssl
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.request import getproxies, proxy_bypass
 
-from aiohttp import BasicAuth
 from yarl import URL
 
 from trustgraph_prompt.errors import ConfigError
@@ -17,10 +18,11 @@ _CERTIFICATES = {"SSL_CERT_FILE": "cafile", "SSL_CERT_DIR": "capath"}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Proxy:
-    """A proxy, and who asks it. Has no `repr`, for that would show the password."""
+    """A proxy, and the headers that tell it who asks. Has no `repr`, for that would show the password."""
 
     url: URL
-    auth: BasicAuth | None
+    headers: Mapping[str, str]
+    secrets: Sequence[str]
 
 
 def proxy_for(url: URL) -> Proxy | None:
@@ -41,8 +43,22 @@ def proxy_for(url: URL) -> Proxy | None:
         shown = found.rpartition("@")[2]
         name = f"{url.scheme.upper()}_PROXY"
         raise ConfigError("no proxy", where=name, found=shown, expected="http://host:port or the like")
-    auth = BasicAuth(proxy.user or "", proxy.password or "", "utf-8") if proxy.user else None
-    return Proxy(proxy.with_user(None), auth)
+    who = basic(proxy)
+    return Proxy(proxy.with_user(None), {"Proxy-Authorization": who} if who else {}, password_of(proxy))
+
+
+def basic(url: URL) -> str:
+    """The user and password of a URL as a header has them (RFC 7617), "" without a user."""
+    return f"Basic {_encoded(url)}" if url.user else ""
+
+
+def password_of(url: URL) -> list[str]:
+    """The password of a URL as it is, as it is written, and as a header has it."""
+    return [url.password or "", url.raw_password or "", _encoded(url)] if url.user else []
+
+
+def _encoded(url: URL) -> str:
+    return b64encode(f"{url.user or ''}:{url.password or ''}".encode()).decode()
 
 
 def trust() -> ssl.SSLContext:

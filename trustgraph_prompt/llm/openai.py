@@ -135,7 +135,8 @@ class OpenAIProvider(Completer):
         answer = Answer(tools, path)
         async with self._server.send(self._body(call, wanted, path), patience) as response:
             if _is_whole(response, call):
-                for delta in answer.whole(await body_of(response, patience)):
+                beginning = call.messages[-1].text if openai_request.goes_on(call) else ""
+                for delta in answer.whole(await body_of(response, patience), beginning):
                     yield delta
                 return
             async with aclosing(events_of(response, patience)) as chunks:

@@ -61,10 +61,15 @@ class Answer:
         reason = self._reason if calls else None
         return Delta(tool_calls=calls, finish_reason=reason, raw=self._body.whole(self._tool_calls.wire()))
 
-    def whole(self, body: bytes) -> Iterator[Delta]:
-        """The one delta of an answer that comes in one piece. Bad tool calls are raised after the rest."""
+    def whole(self, body: bytes, beginning: str = "") -> Iterator[Delta]:
+        """The one delta of an answer that comes in one piece. Bad tool calls are raised after the rest.
+
+        The text is what follows the `beginning` that the call gave: llama.cpp repeats it, though not in a
+        stream.
+        """
         envelope = _object(body)
         delta = self._delta(envelope, body)
+        delta = replace(delta, text=delta.text.removeprefix(beginning))
         if _first_choice(envelope.get("choices") or []).get("message") is None:
             raise ProviderInvalidResponse(f"no message in {excerpt(body)}")
         try:

@@ -51,13 +51,10 @@ class Body:
         """What a chunk says under a key whose text comes in pieces."""
         self._texts.setdefault(key, []).append(text)
 
-    def whole(self, tool_calls: list[dict[str, Any]]) -> dict[str, Any]:
-        """The body, with the usage as it came."""
-        message = self._message | {key: "".join(pieces) for key, pieces in self._texts.items()}
-        if "tool_calls" in message:
-            message["tool_calls"] = tool_calls
-        elif "function_call" in message:
-            message["function_call"] = tool_calls[0]["function"]
+    def whole(self, tool_calls: Mapping[str, Any]) -> dict[str, Any]:
+        """The body, with the usage as it came; `tool_calls` is what its message says of them."""
+        texts = {key: "".join(pieces) for key, pieces in self._texts.items()}
+        message = {**self._message, **texts, **tool_calls}
         choice = self._choice | {"message": message, "finish_reason": self._finish_reason}
         choice.pop("delta", None)
         if self._logprobs:

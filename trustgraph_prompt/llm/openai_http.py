@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from types import SimpleNamespace
 
 import aiohttp
 import orjson
@@ -44,21 +46,22 @@ class Server:
     """
 
     def __init__(self, base_url: str, api_key: str | None, timeout: Timeout) -> None:
-        self._url = _endpoint(base_url)
-        self._api_key = _key(api_key)
-        if self._api_key and self._url.user:
+        url, key = _endpoint(base_url), _key(api_key)
+        if key and url.user:
             raise ConfigError("a base URL that names a user leaves no place for an API key")
-        self._proxy = network.proxy_for(self._url)
-        self._ssl = network.trust() if self._url.scheme == "https" else True
-        self._secrets = _secrets(self._url, self._api_key, self._proxy)
+        self._url = url.with_user(None)
+        who = f"Bearer {key}" if key else network.basic(url)
+        self._headers = {"Authorization": who} if who else {}
+        self._proxy = network.proxy_for(url)
+        self._ssl = network.trust() if url.scheme == "https" else True
+        self._secrets = _secrets(url, key, self._proxy)
         self._timeout = timeout
         self._session: aiohttp.ClientSession | None = None
 
     @property
     def address(self) -> str:
         """What stands before the paths of the wire, without secrets."""
-        address = self._url.with_user(None).with_query(None)
-        return str(address.with_path(address.path.removesuffix(_COMPLETIONS)))
+        return str(self._url.with_path(self._url.path.removesuffix(_COMPLETIONS)))
 
     @asynccontextmanager
     async def send(
@@ -111,33 +114,46 @@ class Server:
 
     async def _request(self, body: bytes | None, path: str) -> aiohttp.ClientResponse:
         if self._session is None:
-            self._session = aiohttp.ClientSession(
-                # who may call at a time is the limiter's business
-                connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl),
-                timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout.connect),
-                # a body is as long as it says: nothing unpacks into gigabytes
-                auto_decompress=False,
-                headers={"Accept-Encoding": "identity"},
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
-        headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
-        if body is not None:
-            headers["Content-Type"] = "application/json"
+            self._session = self._new_session()
+        headers = self._headers if body is None else self._headers | {"Content-Type": "application/json"}
         proxy = self._proxy
-        try:
-            return await self._session.request(
-                "GET" if body is None else "POST",
-                self._url.with_path(self._url.path.removesuffix(_COMPLETIONS) + path, keep_query=True),
-                data=body,
-                headers=headers,
-                allow_redirects=False,
-                proxy=proxy.url if proxy else None,
-                proxy_auth=proxy.auth if proxy else None,
-            )
-        except aiohttp.ClientError:
-            raise
-        except ValueError as error:
-            raise ProviderInvalidRequest(f"the request cannot be sent: {error}") from None
+        if proxy and self._ssl is True:  # there is no tunnel, and the proxy reads the request itself
+            headers = {**headers, **proxy.headers}
+        while True:
+            way = _Way()
+            try:
+                return await self._session.request(
+                    "GET" if body is None else "POST",
+                    self._url.with_path(self._url.path.removesuffix(_COMPLETIONS) + path, keep_query=True),
+                    data=body,
+                    headers=headers,
+                    allow_redirects=False,
+                    proxy=proxy.url if proxy else None,
+                    proxy_headers=proxy.headers if proxy else None,
+                    trace_request_ctx=way,
+                )
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                # a kept connection that the server had closed; llama.cpp closes each after one stream
+                if not way.was_kept:
+                    raise
+            except aiohttp.ClientError:
+                raise
+            except ValueError as error:
+                raise ProviderInvalidRequest(f"the request cannot be sent: {error}") from None
+
+    def _new_session(self) -> aiohttp.ClientSession:
+        ways = aiohttp.TraceConfig()
+        ways.on_connection_reuseconn.append(_mark_as_kept)
+        return aiohttp.ClientSession(
+            # who may call at a time is the limiter's business
+            connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl),
+            timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout.connect),
+            # a body is as long as it says: nothing unpacks into gigabytes
+            auto_decompress=False,
+            headers={"Accept-Encoding": "identity"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[ways],
+        )
 
     def _redacted(
         self, path: str, kind: type[ProviderError], text: str, retry_after: float | None = None
@@ -146,6 +162,17 @@ class Server:
         for secret in self._secrets:
             text = text.replace(secret, "[secret]")
         return kind(f"{self.address}{path}: {text}", retry_after=retry_after)
+
+
+@dataclass(slots=True)
+class _Way:
+    """The connection that one request went over."""
+
+    was_kept: bool = False
+
+
+async def _mark_as_kept(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
+    context.trace_request_ctx.was_kept = True
 
 
 async def body_of(response: aiohttp.ClientResponse, patience: Patience) -> bytes:
@@ -237,12 +264,9 @@ def _endpoint(base_url: str) -> URL:
 def _secrets(url: URL, api_key: str | None, proxy: network.Proxy | None) -> list[str]:
     """What no error may show: the key, passwords, what the query says, as written and as sent."""
     raw_values = (pair.partition("=")[2] for pair in url.raw_query_string.split("&"))
-    in_url = [url.password, url.raw_password, url.raw_query_string, *url.query.values(), *raw_values]
-    auths = [proxy.auth if proxy else None, aiohttp.BasicAuth.from_url(url)]
-    in_auths = [
-        text for auth in auths if auth for text in (auth.password, auth.encode().removeprefix("Basic "))
-    ]
-    long = {text for text in (*in_url, *in_auths) if text and len(text) >= _SHORTEST_SECRET}
+    in_query = [url.raw_query_string, *url.query.values(), *raw_values]
+    passwords = [*network.password_of(url), *(proxy.secrets if proxy else ())]
+    long = {text for text in (*in_query, *passwords) if len(text) >= _SHORTEST_SECRET}
     return sorted(long | ({api_key} if api_key else set()), key=len, reverse=True)
 
 

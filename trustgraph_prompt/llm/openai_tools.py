@@ -39,6 +39,7 @@ class ToolCalls:
     def __init__(self, contracts: Contracts) -> None:
         self.size = 0  # characters
         self._contracts = contracts
+        self._are_legacy = False
         self._calls: dict[int, _Call] = {}
 
     def __bool__(self) -> bool:
@@ -58,6 +59,7 @@ class ToolCalls:
 
     def add_legacy(self, function: Any) -> None:
         """The same of `function_call`, as it was called before there were several at a time."""
+        self._are_legacy = True
         self.size += self._at(0).take("call_0", function)
 
     def whole(self, finish_reason: FinishReason | None) -> tuple[ToolCall, ...]:
@@ -76,9 +78,12 @@ class ToolCalls:
             why = ", for the answer was cut at its limit" if finish_reason == "length" else ""
             raise ProviderInvalidResponse(f"{error}{why}") from None
 
-    def wire(self) -> list[dict[str, Any]]:
-        """The calls in the shape of a whole body."""
-        return [call.wire() for _, call in sorted(self._calls.items())]
+    def wire(self) -> dict[str, Any]:
+        """What the message of a whole body says of them."""
+        calls = [call.wire() for _, call in sorted(self._calls.items())]
+        if self._are_legacy:
+            return {"function_call": calls[0]["function"]}
+        return {"tool_calls": calls} if calls else {}
 
     def _checked(self, call: _Call, is_all: bool) -> ToolCall:
         if call.problem:

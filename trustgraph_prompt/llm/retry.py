@@ -67,8 +67,9 @@ class RetryPolicy:
     ) -> T:
         """The result of the first try that succeeds; raises the last error where none does.
 
-        Gives up early when the wait would outlast `seconds_left()` (None: no limit), the deadline or
-        `LONGEST_WAIT`. A try that the deadline ends is `ProviderUnavailable`. Cancelling is never a failure.
+        Gives up early when the wait would outlast `seconds_left()` (None: no limit) or the deadline, or the
+        provider asks for `LONGEST_WAIT`. A try that the deadline ends is `ProviderUnavailable`. Cancelling is
+        never a failure.
         """
         ends = None if self.deadline is None else time.monotonic() + self.deadline
 
@@ -77,8 +78,12 @@ class RetryPolicy:
             return min((limit for limit in limits if limit is not None), default=None)
 
         def enough(state: tenacity.RetryCallState) -> bool:
-            patience = min(LONGEST_WAIT, LONGEST_WAIT if (seconds := left()) is None else seconds)
-            return state.attempt_number >= self.max_attempts or state.upcoming_sleep >= patience
+            seconds = left()
+            return (
+                state.attempt_number >= self.max_attempts
+                or _asked_to_wait(state) >= LONGEST_WAIT
+                or (seconds is not None and state.upcoming_sleep >= seconds)
+            )
 
         async def tried() -> T:
             try:
@@ -114,13 +119,23 @@ class RetryPolicy:
         return isinstance(error, Exception) and self.classifier(error)
 
     def _wait(self, state: tenacity.RetryCallState) -> float:
-        error = state.outcome.exception() if state.outcome else None
-        if isinstance(error, StructuredOutputInvalid):
+        error = _error(state)
+        if isinstance(error, StructuredOutputInvalid) and not transient(error):
             return 0.0
-        floor = getattr(error, "retry_after", None) or 0.0
-        return max(floor, self.backoff(state.attempt_number - 1))
+        return max(_asked_to_wait(state), self.backoff(state.attempt_number - 1))
 
     async def _tell(self, state: tenacity.RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
+        error = _error(state)
         if self.on_retry is not None and isinstance(error, Exception):
             await self.on_retry(error, state.attempt_number - 1)
+
+
+def _error(state: tenacity.RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome else None
+
+
+def _asked_to_wait(state: tenacity.RetryCallState) -> float:
+    """Seconds that the provider wants to be left alone, as the error or its direct cause says."""
+    error = _error(state)
+    waits = (getattr(one, "retry_after", None) for one in (error, error and error.__cause__))
+    return max((seconds for seconds in waits if seconds is not None), default=0.0)

@@ -73,7 +73,7 @@ def tools(found: object) -> tuple[Tool, ...]:
 def tool_choice(found: object, offered: tuple[Tool, ...]) -> str | dict[str, str] | None:
     """Which tools may be used: None, a word or `{"type": "tool", "name": …}`, or OpenAI's shape of it."""
     if found is None or found in ("auto", "none"):
-        return found
+        return found if offered else None  # servers refuse a choice of nothing
     place = "tool_choice"
     if found == "required":
         if not offered:

@@ -1,0 +1,406 @@
+"""What an OpenAI-compatible server answers: tool calls, counters, the body as a whole."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from tests.support.hearing import heard, last, text_of
+from tests.support.model_server import DONE, ModelServer, Reply, event, said, whole
+from trustgraph_prompt import errors
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.llm import Call, Delta, Message, OpenAIProvider, Tool, ToolCall
+
+PLACE = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
+TOOLS = [Tool("weather", "Tells the weather.", PLACE), Tool("now", "Tells the time.", {"type": "object"})]
+CALL = Call([Message("user", "What is the weather?")], tools=TOOLS)
+USAGE = {
+    "prompt_tokens": 9,
+    "completion_tokens": 3,
+    "total_tokens": 12,
+    "prompt_tokens_details": {"cached_tokens": 8, "audio_tokens": 0},
+    "cost": 0.01,
+}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    server = ModelServer()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture
+async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
+    async with OpenAIProvider(server.url, "small") as provider:
+        yield provider
+
+
+def called(name: Any = "weather", arguments: Any = '{"place": "Łódź"}', id: Any = "c1") -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def in_pieces(calls: list[Any]) -> list[bytes]:
+    """Tool calls as OpenAI streams them: first who is called, then the arguments bit by bit."""
+    parts = []
+    for index, call in enumerate(calls):
+        function = call["function"]
+        begun = {**call, "index": index, "function": {**function, "arguments": ""}}
+        parts.append(said(tool_calls=[begun]))
+        for letter in function["arguments"]:
+            parts.append(said(tool_calls=[{"index": index, "function": {"arguments": letter}}]))
+    return parts
+
+
+def streamed(calls: Any, finish_reason: str | None) -> Reply:
+    return Reply([said(tool_calls=calls), said(finish_reason=finish_reason), DONE])
+
+
+def in_one(calls: Any, finish_reason: str | None) -> Reply:
+    return whole(finish_reason=finish_reason, tool_calls=calls)
+
+
+WAYS = pytest.mark.parametrize("way", [streamed, in_one])
+Way = Callable[[Any, str | None], Reply]
+
+
+def tool_calls(deltas: list[Delta]) -> list[ToolCall]:
+    return [call for delta in deltas for call in delta.tool_calls]
+
+
+class TestToolCalls:
+    async def test_pieces_are_put_together(self, server: ModelServer, provider: OpenAIProvider) -> None:
+        pieces = in_pieces([called(), called("now", "{}", "c2")])
+        server.reply = lambda _: Reply([said("Let me see."), *pieces, said(finish_reason="tool_calls"), DONE])
+
+        deltas = await heard(provider, CALL)
+
+        assert text_of(deltas) == "Let me see."
+        assert tool_calls(deltas) == [
+            ToolCall("c1", "weather", {"place": "Łódź"}),
+            ToolCall("c2", "now", {}),
+        ]
+        assert last(deltas, "finish_reason") == "tool_calls"
+
+    async def test_pieces_of_several_calls_may_be_mixed(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        one, other = (in_pieces([called(id=id)]) for id in ("c1", "c2"))
+        other = [piece.replace(b'"index":0,"fun', b'"index":1,"fun') for piece in other]
+        other[0] = said(tool_calls=[{"index": 1, **called(id="c2", arguments="")}])
+        mixed = [piece for pair in zip(other, one, strict=True) for piece in pair]
+        server.reply = lambda _: Reply([*mixed, said(finish_reason="tool_calls"), DONE])
+
+        deltas = await heard(provider, CALL)
+
+        assert [(call.id, call.arguments) for call in tool_calls(deltas)] == [
+            ("c1", {"place": "Łódź"}),
+            ("c2", {"place": "Łódź"}),
+        ]
+
+    @pytest.mark.parametrize(
+        "pieces",
+        [
+            [[called()], [called("now", "{}", "c2")]],
+            [[called(), called("now", "{}", "c2")]],
+            [
+                [called(arguments='{"place"')],
+                [{"function": {"arguments": ': "Łódź"}'}}],
+                [called("now", "", "c2")],
+            ],
+        ],
+    )
+    async def test_a_stream_may_leave_out_the_index(
+        self, server: ModelServer, provider: OpenAIProvider, pieces: list[Any]
+    ) -> None:
+        events = [said(tool_calls=piece) for piece in pieces]
+        server.reply = lambda _: Reply([*events, said(finish_reason="tool_calls"), DONE])
+
+        assert tool_calls(await heard(provider, CALL)) == [
+            ToolCall("c1", "weather", {"place": "Łódź"}),
+            ToolCall("c2", "now", {}),
+        ]
+
+    @WAYS
+    @pytest.mark.parametrize("told", ["stop", "tool_calls", "function_call"])
+    async def test_tool_calls_are_the_reason_whatever_the_server_says(
+        self, server: ModelServer, provider: OpenAIProvider, way: Way, told: str
+    ) -> None:
+        server.reply = lambda _: way([called()], told)
+
+        deltas = await heard(provider, CALL)
+
+        assert last(deltas, "finish_reason") == "tool_calls"
+        assert last(deltas, "raw")["choices"][0]["finish_reason"] == told
+
+    async def test_tool_calls_may_come_after_the_reason(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        server.reply = lambda _: Reply([said(finish_reason="stop"), said(tool_calls=[called()]), DONE])
+
+        assert last(await heard(provider, CALL), "finish_reason") == "tool_calls"
+
+    async def test_no_tool_calls_are_none(self, server: ModelServer, provider: OpenAIProvider) -> None:
+        server.reply = lambda _: in_one([], "stop")
+
+        deltas = await heard(provider, CALL)
+
+        assert (tool_calls(deltas), last(deltas, "finish_reason")) == ([], "stop")
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            whole(finish_reason="function_call", function_call=called()["function"]),
+            Reply(
+                [
+                    said(function_call={"name": "weather", "arguments": ""}),
+                    said(function_call={"arguments": '{"place": "Łódź"}'}),
+                    said(finish_reason="function_call"),
+                    DONE,
+                ]
+            ),
+        ],
+    )
+    async def test_function_calls_of_old_are_tool_calls(
+        self, server: ModelServer, provider: OpenAIProvider, reply: Reply
+    ) -> None:
+        server.reply = lambda _: reply
+
+        deltas = await heard(provider, CALL)
+
+        (call,) = tool_calls(deltas)
+        assert (call.name, call.arguments) == ("weather", {"place": "Łódź"})
+        assert call.id
+        assert last(deltas, "finish_reason") == "tool_calls"
+        function = last(deltas, "raw")["choices"][0]["message"]["function_call"]
+        assert function == {"name": "weather", "arguments": '{"place": "Łódź"}'}
+
+    @WAYS
+    @pytest.mark.parametrize("reason", ["tool_calls", "stop", "length", None])
+    @pytest.mark.parametrize(
+        ("calls", "says"),
+        [
+            ([called(arguments='{"place": "Łó')], "no JSON"),
+            ([called(arguments='{"place": NaN}')], "NaN"),
+            ([called(arguments='["Łódź"]')], "no object"),
+            ([called(arguments={"place": "Łódź"})], "dict, expected str"),
+            ([called(arguments="{}")], "place"),
+            ([called(arguments='{"place": 7}')], "/place"),
+            ([called("launch")], "launch"),
+            ([called(None)], "None|''"),
+            ([called(id=None)], "no id"),
+            ([called(id=7)], "id"),
+            ([7], "a tool call is int"),
+            ([{"id": "c1", "type": "function"}], "no function"),
+            ("weather", "'tool_calls' is str"),
+        ],
+    )
+    async def test_a_bad_tool_call_is_an_invalid_response(
+        self, server: ModelServer, provider: OpenAIProvider, way: Way, reason: str, calls: Any, says: str
+    ) -> None:
+        server.reply = lambda _: way(calls, reason)
+
+        with pytest.raises(errors.ProviderInvalidResponse, match=says):
+            await heard(provider, CALL)
+
+    async def test_nothing_is_called_where_nothing_was_offered(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        server.reply = lambda _: in_one([called()], "tool_calls")
+
+        with pytest.raises(errors.ProviderInvalidResponse, match="the tools are: none"):
+            await heard(provider, Call(CALL.messages))
+
+    @WAYS
+    async def test_what_a_bad_answer_cost_is_told_before_it_is_refused(
+        self, server: ModelServer, provider: OpenAIProvider, way: Way
+    ) -> None:
+        parts = [*way([called("launch")], "tool_calls").parts]
+        server.reply = lambda _: (
+            whole(finish_reason="stop", tool_calls=[called("launch")], usage=USAGE)
+            if way is in_one
+            else Reply([*parts[:-1], event({"choices": [], "usage": USAGE}), DONE])
+        )
+        given: list[Delta] = []
+
+        async def listen() -> None:
+            async for delta in provider.stream(CALL):
+                given.append(delta)
+
+        with pytest.raises(errors.ProviderInvalidResponse):
+            await listen()
+
+        assert last(given, "usage") == Usage(9, 3, 12, cached_tokens=8)
+
+    @WAYS
+    @pytest.mark.parametrize(
+        ("bad", "read"),
+        [
+            (called(arguments='{"place": "Łó'), ToolCall("c1", "weather", None)),
+            (called(arguments="[]"), ToolCall("c1", "weather", None)),
+            (called(arguments=""), ToolCall("c1", "weather", None)),
+            (called(arguments='{"place": 7}'), ToolCall("c1", "weather", {"place": 7})),
+            (called("launch"), ToolCall("c1", "launch", {"place": "Łódź"})),
+            (called(id=None), ToolCall("", "weather", {"place": "Łódź"})),
+            (7, ToolCall("", "", None)),
+        ],
+    )
+    async def test_a_broken_answer_gives_what_can_be_read(
+        self, server: ModelServer, provider: OpenAIProvider, way: Way, bad: Any, read: ToolCall
+    ) -> None:
+        server.reply = lambda _: way([bad], "error")
+
+        deltas = await heard(provider, CALL)
+
+        assert tool_calls(deltas) == [read]
+        assert last(deltas, "finish_reason") == "error"
+
+    async def test_tool_calls_without_end_are_given_up(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        more = (said(tool_calls=[{"index": index, "function": {}}]) for index in itertools.count())
+        server.reply = lambda _: Reply(more)
+
+        with pytest.raises(errors.ProviderInvalidResponse, match="tool calls"):
+            await heard(provider, CALL)
+
+    async def test_arguments_without_end_are_given_up(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        piece = said(tool_calls=[{"index": 0, "function": {"arguments": "x" * 1_000_000}}])
+        server.reply = lambda _: Reply(itertools.repeat(piece))
+
+        with pytest.raises(errors.ProviderInvalidResponse, match="the answer has more than"):
+            await heard(provider, CALL)
+
+
+class TestTheBody:
+    async def test_a_body_is_given_as_it_came(self, server: ModelServer, provider: OpenAIProvider) -> None:
+        reply = whole("Hello.", usage=USAGE, annotations=[{"x": 1}])
+        server.reply = lambda _: reply
+
+        (delta,) = await heard(provider, CALL)
+
+        assert delta.raw == {
+            "id": "1",
+            "object": "chat.completion",
+            "model": "small",
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {"role": "assistant", "content": "Hello.", "annotations": [{"x": 1}]},
+                    "finish_reason": "stop",
+                }
+            ],
+            "usage": USAGE,
+        }
+        assert delta.usage == Usage(9, 3, 12, cached_tokens=8)
+
+    async def test_a_stream_is_put_together_as_it_would_have_come_whole(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        head = {"id": "7", "object": "chat.completion.chunk", "created": 5, "model": "small"}
+
+        def chunk(delta: dict[str, Any], **rest: Any) -> bytes:
+            choice = {"index": 0, "delta": delta, "finish_reason": None, "logprobs": None, **rest}
+            return event({**head, "choices": [choice], "usage": None})
+
+        server.reply = lambda _: Reply(
+            [
+                chunk({"role": "assistant", "content": None, "reasoning_content": "h"}),
+                chunk({"role": "assistant", "reasoning_content": "m"}),
+                chunk({"content": "Let ", "tool_calls": None}, logprobs={"content": [{"token": "Let "}]}),
+                chunk({"content": "me see."}, logprobs={"content": [{"token": "me"}, {"token": " see."}]}),
+                chunk({"tool_calls": [{"index": 0, **called(arguments='{"place": ')}]}),
+                chunk({"tool_calls": [{"index": 0, "function": {"arguments": '"Łódź"}'}}]}),
+                chunk({}, finish_reason="tool_calls"),
+                event({**head, "choices": [], "usage": USAGE, "service_tier": "flex"}),
+                DONE,
+            ]
+        )
+
+        assert last(await heard(provider, CALL), "raw") == {
+            "id": "7",
+            "object": "chat.completion",
+            "created": 5,
+            "model": "small",
+            "service_tier": "flex",
+            "choices": [
+                {
+                    "index": 0,
+                    "message": {
+                        "role": "assistant",
+                        "content": "Let me see.",
+                        "reasoning_content": "hm",
+                        "tool_calls": [called()],
+                    },
+                    "finish_reason": "tool_calls",
+                    "logprobs": {"content": [{"token": "Let "}, {"token": "me"}, {"token": " see."}]},
+                }
+            ],
+            "usage": USAGE,
+        }
+
+    async def test_the_body_comes_last(self, server: ModelServer, provider: OpenAIProvider) -> None:
+        server.reply = lambda _: Reply([said("Hello.", "stop"), DONE])
+
+        *deltas, end = await heard(provider, CALL)
+
+        assert [delta.raw for delta in deltas] == [None]
+        assert end.raw is not None
+
+    @pytest.mark.parametrize("content", [None, ""])
+    @pytest.mark.parametrize("reason", ["length", "content_filter"])
+    async def test_an_answer_of_nothing_keeps_its_reason(
+        self, server: ModelServer, provider: OpenAIProvider, content: str | None, reason: str
+    ) -> None:
+        server.reply = lambda _: whole(content, reason, usage=USAGE)
+
+        (delta,) = await heard(provider, CALL)
+
+        assert (delta.text, delta.finish_reason, delta.usage) == (
+            "",
+            reason,
+            Usage(9, 3, 12, cached_tokens=8),
+        )
+
+    @pytest.mark.parametrize("key", ["reasoning_content", "reasoning"])
+    async def test_thinking_and_refusing_are_heard_of_a_whole_body(
+        self, server: ModelServer, provider: OpenAIProvider, key: str
+    ) -> None:
+        server.reply = lambda _: whole(refusal="I would not.", **{key: "hm"})
+
+        (delta,) = await heard(provider, CALL)
+
+        assert (delta.text, delta.thinking, delta.finish_reason) == ("I would not.", "hm", "content_filter")
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            Reply([event({"usage": USAGE}), DONE]),
+            Reply([event({"choices": [], "usage": USAGE}), DONE]),
+            Reply([b'{"choices": []}'], content_type="application/json"),
+            Reply([b'{"choices": [{"finish_reason": "stop"}]}'], content_type="application/json"),
+            Reply([b'{"choices": [{"message": null}]}'], content_type="application/json"),
+        ],
+    )
+    async def test_what_holds_no_message_is_an_invalid_response(
+        self, server: ModelServer, provider: OpenAIProvider, reply: Reply
+    ) -> None:
+        server.reply = lambda _: reply
+
+        with pytest.raises(errors.ProviderInvalidResponse):
+            await heard(provider, CALL)
+
+    async def test_what_is_told_besides_the_answer_has_an_end(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        more = (event({f"x{index}": "x" * 4_000_000, "choices": []}) for index in itertools.count())
+        server.reply = lambda _: Reply(more)
+
+        with pytest.raises(errors.ProviderInvalidResponse, match="besides the answer"):
+            await heard(provider, CALL)

@@ -1,0 +1,434 @@
+"""A real server with a real model: what holds whatever the model says.
+
+The model is small and tells nonsense; where a test needs an answer of a certain form, llama.cpp's own
+`grammar` makes the model give it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support import llama
+from tests.support.llama import LlamaServer
+from trustgraph_prompt import errors
+from trustgraph_prompt.ask import ask
+from trustgraph_prompt.cost import Budget, Usage
+from trustgraph_prompt.llm import Call, Delta, ImageBlock, Message, OpenAIProvider, RetryPolicy, RuntimeConfig
+from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.reader import Outcome
+
+pytestmark = pytest.mark.real_model
+
+QUESTION = [Message("user", "List some numbers.")]
+
+#: Text whose characters are up to four bytes each, and several tokens.
+CHARACTERS = "é🙂日本𠮷"
+
+NUMBER = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[LlamaServer]:
+    if reason := llama.missing():
+        pytest.skip(reason)
+    server = LlamaServer()
+    server.wait()
+    yield server
+    server.end()
+
+
+@pytest.fixture
+async def provider(server: LlamaServer) -> AsyncIterator[OpenAIProvider]:
+    async with OpenAIProvider(server.url, llama.MODEL) as provider:
+        yield provider
+
+
+def config(max_tokens: int, *, grammar: str | None = None, **extras: Any) -> RuntimeConfig:
+    """The likeliest answer of so many tokens at most, in the words of a grammar."""
+    if grammar is not None:
+        extras["grammar"] = grammar
+    return RuntimeConfig(temperature=0.0, seed=1, max_tokens=max_tokens, extras=extras)
+
+
+def saying(text: str, max_tokens: int = 32) -> RuntimeConfig:
+    """The model says this, or as much of it as it may."""
+    return config(max_tokens, grammar=f"root ::= {json.dumps(text, ensure_ascii=False)}")
+
+
+def choice(*colours: str) -> dict[str, Any]:
+    """The schema of an object with one of these."""
+    return {
+        "type": "object",
+        "properties": {"colour": {"enum": list(colours)}},
+        "required": ["colour"],
+        "additionalProperties": False,
+    }
+
+
+def lines(count: str, number: str = "[1-9] [0-9]") -> str:
+    """A grammar of so many lines, `{4}` or `+`, each with an object that holds such a number."""
+    return rf'root ::= ("{{\"n\": " {number} "}}\n"){count}'
+
+
+async def heard(provider: OpenAIProvider, call: Call) -> list[Delta]:
+    async with aclosing(provider.stream(call)) as deltas:
+        return [delta async for delta in deltas]
+
+
+def text(deltas: list[Delta]) -> str:
+    return "".join(delta.text for delta in deltas)
+
+
+def finish_reason(deltas: list[Delta]) -> str | None:
+    return next((delta.finish_reason for delta in reversed(deltas) if delta.finish_reason), None)
+
+
+def usage(deltas: list[Delta]) -> Usage:
+    return next(delta.usage for delta in reversed(deltas) if delta.usage is not None)
+
+
+async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        await asyncio.sleep(0.05)
+
+
+@pytest.fixture(params=[True, False], ids=["streamed", "in one piece"])
+def stream(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+class TestAnswers:
+    async def test_an_answer_comes_with_its_end_its_cost_and_its_model(
+        self, provider: OpenAIProvider, stream: bool
+    ) -> None:
+        deltas = await heard(provider, Call(QUESTION, config(8), stream=stream))
+
+        assert text(deltas)
+        assert finish_reason(deltas) == "length"
+        cost = usage(deltas)
+        assert cost.completion_tokens == 8
+        assert cost.prompt_tokens is not None
+        assert cost.prompt_tokens > 0
+        assert cost.total_tokens == cost.prompt_tokens + 8
+        assert {delta.model for delta in deltas} <= {llama.MODEL, None}
+
+    async def test_a_streamed_answer_comes_in_pieces_and_the_other_one_at_once(
+        self, provider: OpenAIProvider, stream: bool
+    ) -> None:
+        deltas = await heard(provider, Call(QUESTION, config(8), stream=stream))
+
+        pieces = [delta for delta in deltas if delta.text]
+        assert (len(pieces) > 1) is stream
+
+    async def test_an_answer_that_ends_by_itself_is_whole(
+        self, provider: OpenAIProvider, stream: bool
+    ) -> None:
+        deltas = await heard(provider, Call(QUESTION, saying(CHARACTERS), stream=stream))
+
+        assert (text(deltas), finish_reason(deltas)) == (CHARACTERS, "stop")
+
+    async def test_an_answer_that_is_cut_within_a_character_holds_whole_ones_only(
+        self, provider: OpenAIProvider, stream: bool
+    ) -> None:
+        for tokens in range(2, 7):
+            deltas = await heard(provider, Call(QUESTION, saying(CHARACTERS, tokens), stream=stream))
+
+            assert CHARACTERS.startswith(text(deltas))
+            assert finish_reason(deltas) == "length"
+
+    async def test_a_stop_sequence_ends_it(self, provider: OpenAIProvider) -> None:
+        settings = replace(saying("one two three"), stop_sequences=("two",))
+        deltas = await heard(provider, Call(QUESTION, settings))
+
+        assert (text(deltas), finish_reason(deltas)) == ("one ", "stop")
+
+    async def test_what_the_server_had_in_its_cache_is_told(self, provider: OpenAIProvider) -> None:
+        call = Call([Message("user", "Which words does a cache remember of a question? " * 4)], config(1))
+        await heard(provider, call)
+        again = usage(await heard(provider, call))
+
+        assert again.cached_tokens is not None
+        assert again.prompt_tokens is not None
+        assert 0 < again.cached_tokens <= again.prompt_tokens
+
+    async def test_calls_at_the_same_time_each_get_their_own_answer(self, provider: OpenAIProvider) -> None:
+        texts = [f"answer {letter}" for letter in "abcdef"]
+        answers = await asyncio.gather(*(heard(provider, Call(QUESTION, saying(text))) for text in texts))
+
+        assert [text(deltas) for deltas in answers] == texts
+
+    async def test_calls_one_after_the_other_need_no_second_try(self, provider: OpenAIProvider) -> None:
+        # the server closes the connection after each stream, though it promised to keep it
+        for _ in range(12):
+            assert text(await heard(provider, Call(QUESTION, config(1))))
+
+
+class TestSchemas:
+    async def test_the_server_holds_the_model_to_the_schema(
+        self, provider: OpenAIProvider, stream: bool
+    ) -> None:
+        response = await provider.complete(
+            QUESTION, config=config(48), response_schema=choice("red", "green"), stream=stream
+        )
+
+        assert response.parsed in ({"colour": "red"}, {"colour": "green"})
+        assert json.loads(response.message.text) == response.parsed
+        assert (response.schema_path, response.finish_reason) == ("strict", "stop")
+
+    @pytest.mark.parametrize(
+        "refused",
+        [
+            {"$ref": "#"},
+            True,
+            {"type": "array", "items": {"type": "integer"}, "minItems": 3000},
+        ],
+        ids=["recursive", "boolean", "grammar too large"],
+    )
+    async def test_a_schema_that_the_server_refuses_is_told_in_words(
+        self, provider: OpenAIProvider, refused: Any, stream: bool
+    ) -> None:
+        schema = {"type": "object", "properties": {"like": refused}}
+        deltas = await heard(provider, Call(QUESTION, config(4), response_schema=schema, stream=stream))
+        well_taken = await provider.complete(QUESTION, config=config(48), response_schema=choice("red"))
+
+        assert next(delta.schema_path for delta in deltas if delta.schema_path) == "prompt"
+        assert well_taken.schema_path == "strict"  # it is that schema that was refused, not all of them
+
+    async def test_a_schema_that_has_to_go_natively_or_not_at_all_is_refused(
+        self, server: LlamaServer
+    ) -> None:
+        schema = {"type": "object", "properties": {"like": {"$ref": "#"}}}
+        async with OpenAIProvider(server.url, llama.MODEL, native_schema=True) as provider:
+            with pytest.raises(errors.ProviderInvalidRequest, match=r"JSON schema error at #/properties"):
+                await provider.complete(QUESTION, config=config(4), response_schema=schema)
+
+    async def test_what_the_server_ignores_of_a_schema_is_seen_in_the_answer(
+        self, provider: OpenAIProvider
+    ) -> None:
+        schema = {**choice("red"), "not": {"required": ["colour"]}}  # nothing fits, and no grammar says so
+        with pytest.raises(errors.StructuredOutputInvalid) as invalid:
+            await provider.complete(QUESTION, config=config(48), response_schema=schema)
+
+        assert json.loads(invalid.value.output_content) == {"colour": "red"}
+        assert invalid.value.finish_reason == "stop"
+
+    async def test_an_answer_that_is_cut_is_no_value(self, provider: OpenAIProvider, stream: bool) -> None:
+        with pytest.raises(errors.StructuredOutputInvalid) as invalid:
+            await provider.complete(QUESTION, config=config(5), response_schema=choice("red"), stream=stream)
+
+        assert invalid.value.finish_reason == "length"
+        assert invalid.value.output_content
+        assert invalid.value.usage is not None
+        assert invalid.value.usage.completion_tokens == 5
+
+    async def test_without_a_schema_the_answer_is_what_the_model_says(
+        self, provider: OpenAIProvider, stream: bool
+    ) -> None:
+        response = await provider.complete(QUESTION, config=saying(CHARACTERS), stream=stream)
+
+        assert (response.message.content, response.parsed, response.schema_path) == (CHARACTERS, None, None)
+        assert response.raw["choices"][0]["message"]["content"] == CHARACTERS
+        assert response.raw["usage"]["total_tokens"] == response.usage.total_tokens
+
+
+class TestGoingOn:
+    async def test_only_what_comes_next_is_the_answer(self, server: LlamaServer, stream: bool) -> None:
+        beginning = '{"colour": "red", "shade'
+        conversation = [*QUESTION, Message("assistant", beginning)]
+        async with OpenAIProvider(server.url, llama.MODEL, prefill="assistant") as provider:
+            deltas = await heard(provider, Call(conversation, config(4), stream=stream))
+
+        # the server itself repeats the beginning where it does not stream
+        assert text(deltas)
+        assert beginning not in text(deltas)
+        assert usage(deltas).completion_tokens == 4
+
+    async def test_the_switches_of_vllm_are_understood(self, server: LlamaServer) -> None:
+        conversation = [*QUESTION, Message("assistant", '{"colour": "r')]
+        async with OpenAIProvider(server.url, llama.MODEL, prefill="vllm") as provider:
+            deltas = await heard(provider, Call(conversation, config(2)))
+
+        assert finish_reason(deltas) == "length"
+
+
+class TestReadiness:
+    async def test_a_server_that_has_the_model_is_ready(self, provider: OpenAIProvider) -> None:
+        await provider.ready()
+
+    async def test_a_server_that_has_another_model_says_which(self, server: LlamaServer) -> None:
+        async with OpenAIProvider(server.url, "another") as provider:
+            with pytest.raises(errors.ProviderInvalidModel, match=llama.MODEL):
+                await provider.ready()
+
+
+class TestRefusals:
+    async def test_an_unknown_path_is_a_wrong_request(self, server: LlamaServer) -> None:
+        async with OpenAIProvider(f"{server.url}/nowhere", llama.MODEL) as provider:
+            with pytest.raises(errors.ProviderInvalidRequest, match="File Not Found"):
+                await heard(provider, Call(QUESTION))
+
+    async def test_a_setting_that_is_none_is_a_wrong_request(
+        self, provider: OpenAIProvider, stream: bool
+    ) -> None:
+        with pytest.raises(errors.ProviderInvalidRequest, match="top_k"):
+            await heard(provider, Call(QUESTION, config(1, top_k="many"), stream=stream))
+
+    async def test_a_question_beyond_the_context_is_a_wrong_request(self, provider: OpenAIProvider) -> None:
+        with pytest.raises(errors.ProviderInvalidRequest, match="context size"):
+            await heard(provider, Call([Message("user", "word " * 2 * llama.CONTEXT)], config(1)))
+
+    async def test_an_image_for_a_model_that_takes_none_is_told_apart(self, provider: OpenAIProvider) -> None:
+        image = ImageBlock(base64_data="iVBORw0KGgo=", media_type="image/png")
+        with pytest.raises(errors.ProviderUnsupportedContentBlock):
+            await heard(provider, Call([Message("user", (image,))], config(1)))
+
+    async def test_a_server_that_is_not_there_is_unavailable(self) -> None:
+        async with OpenAIProvider("http://127.0.0.1:9", llama.MODEL) as provider:
+            with pytest.raises(errors.ProviderUnavailable):
+                await heard(provider, Call(QUESTION))
+
+
+class TestLoading:
+    async def test_a_server_that_loads_says_so_and_then_wants_its_key(self) -> None:
+        if reason := llama.missing():
+            pytest.skip(reason)
+        server, seen = LlamaServer(api_key="sk-right-0123456789"), []
+        try:
+            async with OpenAIProvider(server.url, llama.MODEL, api_key="sk-right-0123456789") as provider:
+                deadline = time.monotonic() + 60
+                while time.monotonic() < deadline:
+                    try:
+                        await heard(provider, Call(QUESTION, config(1)))
+                        break
+                    except errors.ProviderError as error:
+                        seen.append(error)
+                        await asyncio.sleep(0.01)
+            async with OpenAIProvider(server.url, llama.MODEL, api_key="sk-wrong-0123456789") as provider:
+                with pytest.raises(errors.ProviderAuthentication) as refused:
+                    await heard(provider, Call(QUESTION, config(1)))
+        finally:
+            server.end()
+
+        categories = [error.category for error in seen]
+        assert "provider_model_not_loaded" in categories
+        assert categories == sorted(categories, reverse=True)  # unavailable, then loading, then never again
+        assert all(error.transient for error in seen)
+        assert "sk-wrong" not in str(refused.value)
+
+
+class TestLeaving:
+    async def test_leaving_a_stream_ends_the_work_of_the_server(
+        self, server: LlamaServer, provider: OpenAIProvider
+    ) -> None:
+        endless = config(llama.CONTEXT - 100, grammar=lines("+"))
+        async with aclosing(provider.stream(Call(QUESTION, endless))) as deltas:
+            async for delta in deltas:
+                if delta.text:
+                    break
+            assert server.busy() == 1
+
+        await until(lambda: server.busy() == 0)
+
+    async def test_a_call_that_is_cancelled_ends_the_work_of_the_server(
+        self, server: LlamaServer, provider: OpenAIProvider
+    ) -> None:
+        endless = config(llama.CONTEXT - 100, grammar=lines("+"))
+        task = asyncio.create_task(heard(provider, Call(QUESTION, endless)))
+        await until(lambda: server.busy() == 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        await until(lambda: server.busy() == 0)
+
+
+class TestAsking:
+    async def test_objects_that_come_whole_are_an_answer(self, provider: OpenAIProvider) -> None:
+        outcome = await asked(provider, config(48, grammar=lines("{3}")))
+
+        assert outcome.ok
+        assert len(outcome.value) == 3
+        assert outcome.truncated is False
+        assert [call.finish_reason for call in outcome.calls] == ["stop"]
+
+    async def test_a_cut_answer_is_continued_and_no_object_comes_twice(
+        self, provider: OpenAIProvider
+    ) -> None:
+        settings = replace(config(20, grammar=lines("+", "[1-9] [0-9]{5}")), temperature=2.0)
+        outcome = await asked(provider, settings, budget=Budget(tokens=400))
+
+        values = [value["n"] for value in outcome.value]
+        assert len(outcome.calls) > 1
+        assert len(values) == len(set(values))
+        assert outcome.truncated is True
+        assert outcome.issues
+        assert outcome.usage.tokens <= 400 + 20
+
+    async def test_a_model_that_repeats_itself_without_end_is_seen(self, provider: OpenAIProvider) -> None:
+        outcome = await asked(provider, config(48, grammar=lines("+", "[1]")))
+
+        assert {value["n"] for value in outcome.value} == {1}
+        assert outcome.truncated is True
+        assert len(outcome.calls) <= 2
+        assert re.search("repeated itself|nothing new", " ".join(str(issue) for issue in outcome.issues))
+
+    async def test_whatever_the_model_says_of_its_own_gets_a_verdict(self, provider: OpenAIProvider) -> None:
+        outcome = await asked(provider, config(8), attempts=2)
+
+        assert all(isinstance(value["n"], int) for value in outcome.value)
+        assert 1 <= len(outcome.calls) <= 4
+        assert outcome.ok or outcome.explain()
+
+    async def test_a_server_that_still_loads_is_waited_for(self) -> None:
+        if reason := llama.missing():
+            pytest.skip(reason)
+        server = LlamaServer()
+        try:
+            async with OpenAIProvider(server.url, llama.MODEL) as provider:
+                outcome = await asked(
+                    provider,
+                    config(16, grammar=lines("{1}")),
+                    retry=RetryPolicy(max_attempts=10_000),
+                    sleep=lambda seconds: asyncio.sleep(0.02),
+                )
+        finally:
+            server.end()
+
+        assert outcome.ok
+        assert {call.why for call in outcome.calls[1:]} == {"transient"}
+
+
+async def asked(
+    provider: OpenAIProvider,
+    config: RuntimeConfig,
+    *,
+    format: str = "jsonl",
+    attempts: int = 1,
+    **options: Any,
+) -> Outcome:
+    entry = {
+        "prompt": "unused",
+        "dialect": "jinja",
+        "response-type": format,
+        "schema": NUMBER,
+        "attempts": attempts,
+    }
+    prompt = replace(PromptDefinition.from_entry("numbers", entry), config=config)
+    question = Question("", "List some numbers, one JSON object a line.")
+    return await ask(prompt, question, provider, **options)

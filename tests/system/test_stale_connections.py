@@ -1,0 +1,91 @@
+"""Servers that close connections which they promised to keep."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+
+from trustgraph_prompt.errors import ProviderUnavailable
+from trustgraph_prompt.llm import Call, Message, OpenAIProvider
+
+CALL = Call([Message("user", "Say it.")])
+ANSWER = b'{"choices": [{"index": 0, "message": {"content": "Hello."}, "finish_reason": "stop"}]}'
+
+
+class ClosingServer:
+    """Answers `patience` requests of a connection, and closes it when the next one comes."""
+
+    def __init__(self, patience: int) -> None:
+        self.requests = 0
+        self.connections = 0
+        self.url = ""
+        self._patience = patience
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def stop(self) -> None:
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        left = self._patience
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = next(line for line in head.lower().split(b"\r\n") if b"content-length" in line)
+                await reader.readexactly(int(length.partition(b":")[2]))
+                self.requests += 1
+                if left == 0:
+                    break
+                left -= 1
+                writer.write(
+                    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nKeep-Alive: timeout=5\r\n"
+                    b"Content-Length: %d\r\n\r\n%s" % (len(ANSWER), ANSWER)
+                )
+        except asyncio.IncompleteReadError:
+            pass  # the client has gone
+        finally:
+            writer.close()
+
+
+async def said(provider: OpenAIProvider) -> str:
+    async with aclosing(provider.stream(CALL)) as deltas:
+        return "".join([delta.text async for delta in deltas])
+
+
+@pytest.fixture(params=[1])
+async def server(request: pytest.FixtureRequest) -> AsyncIterator[ClosingServer]:
+    server = ClosingServer(request.param)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+async def test_a_kept_connection_that_was_closed_fails_no_call(server: ClosingServer) -> None:
+    async with OpenAIProvider(server.url, "small") as provider:
+        answers = [await said(provider) for _ in range(3)]
+
+    assert answers == ["Hello."] * 3
+    assert server.connections == 3
+
+
+async def test_many_closed_connections_at_once_fail_no_call(server: ClosingServer) -> None:
+    async with OpenAIProvider(server.url, "small") as provider:
+        for _ in range(2):
+            answers = await asyncio.gather(*(said(provider) for _ in range(8)))
+
+            assert answers == ["Hello."] * 8
+
+
+@pytest.mark.parametrize("server", [0], indirect=True)
+async def test_a_new_connection_that_is_closed_is_the_end_of_the_call(server: ClosingServer) -> None:
+    async with OpenAIProvider(server.url, "small") as provider:
+        with pytest.raises(ProviderUnavailable):
+            await said(provider)
+
+    assert server.requests == 1
