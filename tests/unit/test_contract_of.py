@@ -14,6 +14,7 @@ from uuid import UUID
 import pytest
 
 from trustgraph_prompt import Contract, read
+from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
 
 T = TypeVar("T")
@@ -58,6 +59,11 @@ class Heard:
 class Node:
     name: str
     children: list[Node] = field(default_factory=list)
+
+
+@dataclass
+class Link:
+    next: Link | None = None
 
 
 @dataclass
@@ -269,13 +275,26 @@ def test_a_dataclass_may_refer_to_itself() -> None:
     assert issue.path == "/children/0/children/0/name"
 
 
+def chain(length: int) -> dict[str, Any]:
+    """A value that is nested `length` levels deep."""
+    value: dict[str, Any] = {}
+    for _ in range(length - 1):
+        value = {"next": value}
+    return value
+
+
 def test_a_value_at_the_limit_of_depth_is_built() -> None:
-    value: dict[str, Any] = {"name": "leaf"}
-    for _ in range(99):  # of two levels each
-        value = {"name": "a", "children": [value]}
-    contract = Contract.of(Node)
-    assert contract.accepts(value)
-    assert contract.build(value).children[0].children[0].name == "a"
+    contract = Contract.of(Link)
+    assert contract.accepts(chain(200))
+    built = contract.build(chain(200))
+    for _ in range(199):
+        built = built.next
+    assert built == Link()
+
+
+def test_what_is_nested_too_deep_for_instances_is_refused() -> None:
+    (issue,) = refusal(Contract.of(Link, limits=Limits(depth=1_000)), chain(900))
+    assert issue.reason is Reason.SCHEMA_VALUE_ERROR
 
 
 def test_classes_stand_in_the_schema_once_and_the_root_only_where_it_refers_to_itself() -> None:
