@@ -174,6 +174,21 @@ def test_models_and_dataclasses_may_hold_each_other() -> None:
     ) == (Issue(Reason.INVARIANT_VIOLATION, "three is never shown", "/shown/shown"),)
 
 
+def test_a_dataclass_within_a_model_is_the_same_as_beside_it() -> None:
+    @dataclasses.dataclass
+    class Door:
+        """A way in."""
+
+        width: int = dataclasses.field(metadata={"description": "In centimetres."})
+
+    class House(BaseModel):
+        front: Door
+
+    contract = Contract.of(dataclasses.make_dataclass("Street", [("house", House), ("gate", Door)]))
+    assert contract.build({"house": {"front": {"width": 90}}, "gate": {"width": 300}}).gate == Door(300)
+    assert not contract.accepts({"house": {"front": {"width": 90, "height": 1}}, "gate": {"width": 300}})
+
+
 @pytest.mark.parametrize(
     "annotation",
     [

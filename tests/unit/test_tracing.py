@@ -79,13 +79,30 @@ class TestTheEnvironmentDecides:
         with pytest.raises(ConfigError, match=f"{name}.*{value}"):
             from_environment({"OTEL_TRACES_EXPORTER": "otlp", name: value})
 
-    def test_where_the_extra_is_missing_it_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_opentelemetry_does_not_understand_is_our_error(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many")
+
+        with pytest.raises(ConfigError, match="OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"):
+            from_environment({"OTEL_TRACES_EXPORTER": "console"})
+
+    @pytest.mark.parametrize(
+        ("exporter", "missing"),
+        [
+            ("console", "opentelemetry.sdk.trace"),
+            ("otlp", "opentelemetry.exporter.otlp.proto.http.trace_exporter"),
+        ],
+    )
+    def test_where_the_extra_is_missing_it_says_so(
+        self, exporter: str, missing: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.delitem(sys.modules, "trustgraph_prompt.worker.spans")
         monkeypatch.delattr("trustgraph_prompt.worker.spans")
-        monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+        monkeypatch.setitem(sys.modules, missing, None)
 
         with pytest.raises(ConfigError, match=r"trustgraph-prompt\[tracing\]"):
-            from_environment({"OTEL_TRACES_EXPORTER": "console"})
+            from_environment({"OTEL_TRACES_EXPORTER": exporter})
 
     def test_without_them_nothing_of_an_extra_is_imported(self) -> None:
         code = (

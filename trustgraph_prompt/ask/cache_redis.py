@@ -43,12 +43,13 @@ class RedisCache(Cache):
                 "a cache in a Redis needs the extra `redis`: pip install 'trustgraph-prompt[redis]'"
             ) from None
         try:
-            pool = redis.BlockingConnectionPool.from_url(url, max_connections=CONNECTIONS, timeout=timeout)
+            pool = redis.ConnectionPool.from_url(url, max_connections=CONNECTIONS)
             # what the URL says is looked at no earlier
             pool.make_connection()  # type: ignore[no-untyped-call]
         except (TypeError, ValueError):  # whose words may quote a password
             raise ConfigError("no URL of a Redis, such as redis://HOST:PORT/0") from None
         self._redis = redis.Redis.from_pool(pool)
+        self._turns = asyncio.Semaphore(CONNECTIONS)
         self._failures = (RedisError, OSError, TimeoutError)
         self._timeout = timeout
         self._clock = clock
@@ -67,16 +68,19 @@ class RedisCache(Cache):
 
     async def _try(self, command: Callable[[], Awaitable[T]]) -> T | None:
         """What Redis answers, None where it does not."""
-        if self._clock() < self._left_alone_until:
-            return None
-        try:
-            async with asyncio.timeout(self._timeout):
-                return await command()
-        except self._failures as error:
-            now = self._clock()
-            self._left_alone_until = now + SECONDS_LEFT_ALONE
-            if now >= self._silent_until:
-                self._silent_until = now + SECONDS_OF_SILENCE
-                reason = str(error) or f"no answer within {self._timeout:g} s"
-                log.warning("the cache is away, and everything is asked: %s", reason)
-            return None
+        async with self._turns:  # waiting for a turn is no fault of Redis, and does not count as its time
+            if self._clock() < self._left_alone_until:
+                return None
+            try:
+                async with asyncio.timeout(self._timeout):
+                    return await command()
+            except self._failures as error:
+                self._leave_alone(str(error) or f"no answer within {self._timeout:g} s")
+                return None
+
+    def _leave_alone(self, why: str) -> None:
+        now = self._clock()
+        self._left_alone_until = now + SECONDS_LEFT_ALONE
+        if now >= self._silent_until:
+            self._silent_until = now + SECONDS_OF_SILENCE
+            log.warning("the cache is away, and everything is asked: %s", why)

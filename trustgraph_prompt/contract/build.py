@@ -103,21 +103,27 @@ def members(build: Build) -> Build:
     return make
 
 
-def instance(cls: type, fields: dict[str, Build]) -> Build:
-    """An instance of a dataclass; keys that are no fields are let go.
+class Instance:
+    """Builds instances of a dataclass; keys that are no fields are let go.
 
-    What the class itself has against its fields violates an invariant, whatever it raises.
+    `fields` are set later, as they may build the same. What the class itself has against them violates an
+    invariant, whatever it raises.
     """
 
-    def build(value: Any) -> Any:
-        present = [name for name in fields if name in value]
-        made = parts((name, fields[name], value[name]) for name in present)
-        try:
-            return cls(**dict(zip(present, made, strict=True)))
-        except Exception as error:
-            raise Refused.because(Reason.INVARIANT_VIOLATION, _words(error)) from error
+    def __init__(self, cls: type) -> None:
+        self.fields: dict[str, Build] = {}
+        self._cls = cls
 
-    return build
+    def build(self, value: Any) -> Any:
+        present = [name for name in self.fields if name in value]
+        made = parts((name, self.fields[name], value[name]) for name in present)
+        try:
+            return self._cls(**dict(zip(present, made, strict=True)))
+        except RecursionError:
+            raise
+        except Exception as error:
+            words = str(error) or type(error).__name__
+            raise Refused.because(Reason.INVARIANT_VIOLATION, words) from error
 
 
 def one_of(branches: Callable[[], Iterable[tuple[Callable[[Any], bool], Build]]]) -> Build:
@@ -130,7 +136,3 @@ def one_of(branches: Callable[[], Iterable[tuple[Callable[[Any], bool], Build]]]
         raise Refused.because(Reason.SCHEMA_TYPE_ERROR, f"fits none of the alternatives: {show(value)}")
 
     return build
-
-
-def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__

@@ -15,6 +15,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import BrokerError, ProviderError, Reason, RequestError
 from trustgraph_prompt.llm import Call, Delta, Provider, RetryPolicy, topic_wire
+from trustgraph_prompt.llm.complete import ONCE
 from trustgraph_prompt.llm.provider import Around
 from trustgraph_prompt.llm.records import SchemaPath
 from trustgraph_prompt.prompts import PromptDefinition, Question, Template
@@ -31,8 +32,6 @@ PROMPT = PromptDefinition(
 )
 
 Overhear = Callable[[Delta], Awaitable[None]]
-
-ONCE = RetryPolicy(max_attempts=1)
 
 
 async def complete(
@@ -102,7 +101,8 @@ class Completion:
             schema_path=self._schema_path,
         )
         if outcome.ok:
-            response = replace(response, response=outcome.value[self._entry.told :])
+            told = self._entry.told
+            response = replace(response, response=outcome.value[told:], at=told)
         else:
             cause = outcome.cause if isinstance(outcome.cause, ProviderError) else None
             error = topic_wire.error(cause) if cause else wire.Error(topic_wire.LLM_ERROR, outcome.explain())
@@ -119,7 +119,8 @@ class Completion:
         return Outcome(who.model, Reason.SUCCESS, PROMPT.contract)
 
     async def _piece(self, piece: Piece) -> None:
-        if self._record.streaming and await self._sent(wire.TextCompletionResponse(response=piece.text)):
+        response = wire.TextCompletionResponse(response=piece.text, at=self._entry.told)
+        if self._record.streaming and await self._sent(response):
             self._entry.told += len(piece.text)
 
     async def _overhear(self, delta: Delta) -> None:

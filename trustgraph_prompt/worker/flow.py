@@ -65,11 +65,15 @@ class ProviderChoice:
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
-    """A text-completion worker that is asked over topics. `model` is what it is called where it says none."""
+    """A text-completion worker that is asked over topics. `model` is what it is called where it says none.
+
+    `timeout` is how many seconds may pass without a response, after which it is asked again.
+    """
 
     request: str
     response: str
     model: str | None = None
+    timeout: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,12 +200,12 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
         raise FlowError(f"says nothing about messages of the kind {kind}", where=where, path=foreign[0])
 
 
-def _provider(choice: Mapping[str, str] | None) -> ProviderChoice | TopicChoice | None:
+def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice | None:
     if choice is None:
         return None
     if "request" in choice:
         request, response = topics.resolve(choice["request"]), topics.resolve(choice["response"])
-        return TopicChoice(request, response, choice.get("model"))
+        return TopicChoice(request, response, choice.get("model"), choice.get("timeout", 600.0))
     return ProviderChoice(choice["base-url"], choice["model"], choice.get("key-env", "OPENAI_API_KEY"))
 
 

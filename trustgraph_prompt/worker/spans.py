@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -119,8 +118,11 @@ class Spans(Tracing):
             log.warning("the collector of traces does not answer; the last spans are lost")
 
 
-def start(exporters: Iterable[str], environment: Mapping[str, str] = os.environ) -> Spans:
-    """Spans that go to `exporters`; all else is as OpenTelemetry's variables say."""
+def start(exporters: Iterable[str], environment: Mapping[str, str]) -> Spans:
+    """Spans that go to `exporters`; all else is as OpenTelemetry's variables say.
+
+    Raises `ValueError` for some of those that it does not understand; others it logs and ignores.
+    """
     resource = Resource.create()
     if str(resource.attributes.get(SERVICE_NAME)).startswith("unknown_service"):
         resource = resource.merge(Resource({SERVICE_NAME: "trustgraph-prompt"}))

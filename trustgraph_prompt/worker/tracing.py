@@ -59,6 +59,8 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Tracing:
         _check(environment)
     try:
         from trustgraph_prompt.worker import spans
+
+        return spans.start(exporters, environment)
     except ImportError as error:
         if not (error.name or "").startswith("opentelemetry"):
             raise
@@ -66,7 +68,8 @@ def from_environment(environment: Mapping[str, str] = os.environ) -> Tracing:
             "OpenTelemetry's variables ask for traces, and these need the extra `tracing`: "
             "pip install 'trustgraph-prompt[tracing]'"
         ) from None
-    return spans.start(exporters)
+    except ValueError as error:
+        raise ConfigError(f"OpenTelemetry does not understand one of its variables: {error}") from error
 
 
 def _exporters(environment: Mapping[str, str]) -> list[str]:
