@@ -120,9 +120,9 @@ async def test_a_schema_goes_to_the_model_and_nobody_judges_the_answer(house: Ho
     schema = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {}}, "required": ["b"]}
     seen: list[Call] = []
 
-    def model(call: Call) -> str:
+    def model(call: Call) -> list[Delta]:
         seen.append(call)
-        return "no JSON at all"
+        return [Delta("no JSON at all", schema_path="strict"), Delta(finish_reason="stop")]
 
     client = await serve(house, completions(house), model)
 
@@ -131,6 +131,7 @@ async def test_a_schema_goes_to_the_model_and_nobody_judges_the_answer(house: Ho
     )
 
     assert response["response"] == "no JSON at all"
+    assert response["schema_path"] == "strict"
     assert json.dumps(seen[0].response_schema) == json.dumps(schema)
     assert [message.role for message in seen[0].messages] == ["user"]
 
