@@ -26,6 +26,9 @@ from trustgraph_prompt.errors import (
 #: Characters of a server's own words that go into an error.
 MAX_WORDS = 500
 
+#: And of those that are looked through for what they mean.
+_MAX_READ = 4_000
+
 #: What servers put under `code` or `type`, which says more than a status does.
 _BY_NAME: Mapping[str, type[ProviderError]] = {
     "authentication_error": ProviderAuthentication,
@@ -98,7 +101,7 @@ class Refusal(Exception):
         # anything deeper is shown as it came: an error may be nested beyond what Python can print
         said = [message] if isinstance(message, str) else []
         words = " · ".join(said + self._names) or " ".join(excerpt(raw, MAX_WORDS).split())
-        self._words = words or "no explanation"
+        self._words = excerpt(words, _MAX_READ) or "no explanation"
         super().__init__(f"HTTP {status}: {excerpt(self._words, MAX_WORDS)}")
 
     @classmethod
