@@ -94,8 +94,11 @@ class Allowance:
         self._money += cost
         return cost if self._is_priced else None
 
-    async def in_time(self, deltas: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
+    def in_time(self, deltas: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
         """The same deltas; raises `ProviderUnavailable` when the seconds end before they do."""
+        return deltas if self._budget.seconds is None else self._in_time(deltas)
+
+    async def _in_time(self, deltas: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
         async with aclosing(deltas):
             while True:
                 try:
