@@ -70,8 +70,8 @@ _OF_SCHEMAS = re.compile(r"response[_ ]?format|json[_ ]?schema|schema|strict|gra
 
 #: Words about this schema, however the sentence goes on: another one may be taken.
 _OF_ONE_SCHEMA = re.compile(
-    r"invalid (?:json )?schema|schema (?:error|conver|contain|is (?:invalid|not valid))|in context=|keyword"
-    r"|grammar|\btools?\b|function|stream",
+    r"invalid (?:json )?schema|schema (?:error|conver|contain|is (?:invalid|not valid))|in context="
+    r"|(?<!unexpected )keyword|grammar|\btools?\b|function|stream",
     re.IGNORECASE,
 )
 _FEATURE = r"(?:response[_ ]?format|json[_ ]?schema|structured[_ ]outputs?|strict)"
