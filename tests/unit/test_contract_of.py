@@ -361,6 +361,15 @@ def test_what_the_class_itself_refuses_is_told_with_its_place_and_all_of_it() ->
     )
 
 
+def test_only_so_much_is_told() -> None:
+    contract = Contract.of(make_dataclass("Shelf", [("books", dict[str, list[Cited]])]))
+    wrong = [{"kind": "cited", "page": 0}] * 10_000
+    with pytest.raises(StructuredOutputInvalid) as error:
+        contract.build({"books": {"a" * 100_000: wrong, "b": wrong}})
+    assert len(error.value.issues) == 20
+    assert len(str(error.value)) < 10_000
+
+
 @pytest.mark.parametrize("error", [RuntimeError("no"), KeyError("no"), ZeroDivisionError("no")])
 def test_whatever_a_class_raises_is_a_refusal(error: Exception) -> None:
     @dataclass
