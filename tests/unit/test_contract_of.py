@@ -140,6 +140,7 @@ def refusal(contract: Contract, value: Any) -> tuple[Issue, ...]:
 def test_a_dataclass_is_an_object_of_its_fields_in_their_order() -> None:
     contract = Contract.of(Summary)
     assert contract.schema == {
+        "title": "Summary",
         "type": "object",
         "properties": {
             "title": {"type": "string"},
