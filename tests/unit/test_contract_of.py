@@ -15,6 +15,7 @@ import pytest
 
 from trustgraph_prompt import Contract, read
 from trustgraph_prompt.contract import Limits
+from trustgraph_prompt.contract.strict import is_strict
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
 
 T = TypeVar("T")
@@ -404,6 +405,30 @@ def test_the_options_are_those_of_a_schema() -> None:
     assert contract.name == "sum"
     assert not contract.accepts({"title": "T", "gist": "T"})
     assert Contract.of(Summary, repair=True).repair
+
+
+def test_extra_keys_and_coercion_reach_what_is_within() -> None:
+    contract = Contract.of(list[Everything], extra="ignore", coerce=True)
+    text = {"count": "3", "ratio": "2", "flag": "TRUE", "grade": "2", "optional": "none", "more": ["1"]}
+    source = {"kind": "cited", "page": "7", "chapter": 2}
+    value, accepted = contract.take([{**EVERYTHING, **text, "source": source, "unknown": 1}])
+    assert accepted
+    (built,) = contract.build(value)
+    assert (built.count, built.flag, built.grade) == (3, True, Grade.BAD)
+    assert (built.optional, built.more, built.source) == (None, {Grade.GOOD}, Cited("cited", 7))
+
+
+def test_a_dataclass_without_defaults_is_strict() -> None:
+    @dataclass
+    class Strict:
+        heard: Heard | None
+        colours: list[Colour]
+        price: Decimal
+        moment: datetime
+
+    schema = Contract.of(Strict).schema
+    assert isinstance(schema, dict)
+    assert is_strict(schema)
 
 
 def test_the_same_type_has_the_same_fingerprint_and_another_has_another() -> None:

@@ -84,7 +84,7 @@ class Harvest:
         self._last = reply
         if self.contract.format == "json":
             self._keep_the_salvaged(reply)
-        goes_round = reply.is_cut and self._goes_round(reply)
+        goes_round = reply.is_cut and self._goes_round(reply)  # before its objects are among the known
         if self.contract.format == "jsonl":
             twice = {rejected.raw for rejected in self.rejected}
             self.rejected += [

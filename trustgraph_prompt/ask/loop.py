@@ -134,7 +134,7 @@ class _Asking:
         call = Call(
             messages,
             config=step.config.at_most(allowed),
-            response_schema=None if step.begun else _held_to(contract),
+            response_schema=_held_to(contract),
             schema_in_words=False,
             labels={"prompt": self._prompt.id, "call": str(len(self.harvest.calls) + 1), "why": why},
         )

@@ -63,7 +63,7 @@ _BY_WORDS: Mapping[int, tuple[re.Pattern[str], type[ProviderError]]] = {
     503: (re.compile(r"not loaded|loading", re.IGNORECASE), ProviderModelNotLoaded),
 }
 
-_OF_SCHEMAS = re.compile(r"response[_ ]?format|json[_ ]?schema|schema|strict|grammar", re.IGNORECASE)
+_OF_SCHEMAS = re.compile(r"response[_ ]?format|json[_ ]?schema|schema|strict|grammar|samplers", re.IGNORECASE)
 
 #: Words about this schema, however the sentence goes on: another one may be taken.
 _OF_ONE_SCHEMA = re.compile(
