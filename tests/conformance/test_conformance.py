@@ -26,6 +26,21 @@ HELLO = [{"role": "user", "content": "Hello?"}]
 NOBODY = "http://127.0.0.1:9"  # the port "discard", where nothing listens
 
 
+def read_case(name: str) -> dict[str, Any]:
+    """A case, all of whose keys mean something."""
+    case: dict[str, Any] = yaml.safe_load((HERE / f"{name}.yaml").read_text())
+    calls = case.get("calls", [{key: case[key] for key in CALL & case.keys()}])
+    unknown = [*case.keys() - CASE - (set() if "calls" in case else CALL)]
+    assert not [*unknown, *(key for call in calls for key in call.keys() - CALL)]
+    return case
+
+
+def is_of_answers(case: Mapping[str, Any]) -> bool:
+    """Whether the server does nothing in a case but answer, and the case says nothing of streams."""
+    replies = case.get("replies", [])
+    return bool(replies) and all("answer" in reply for reply in replies) and "stream" not in json.dumps(case)
+
+
 @pytest.fixture
 async def server() -> AsyncIterator[ModelServer]:
     server = ModelServer()
@@ -52,20 +67,22 @@ async def test_a_case(name: str, server: ModelServer) -> None:
         assert wanted.get("headers", {}).items() <= headers.items()
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if is_of_answers(read_case(name))])
+async def test_a_streamed_answer_is_the_same_answer(name: str, server: ModelServer) -> None:
+    case = read_case(name)
+    replies = iter([streamed(reply["answer"]) for reply in case["replies"]])
+    server.reply = lambda body: next(replies, Reply(status=500))
+    async with OpenAIProvider(server.url, **{"model": "small", **case.get("provider", {})}) as provider:
+        for call in case.get("calls", [case]):
+            await make({**call, "complete": {**call["complete"], "stream": True}}, provider)
+    assert len(server.bodies) == len(case["replies"])
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_every_case_says_what_it_shows(name: str) -> None:
     title, blank, *text = (HERE / f"{name}.md").read_text().splitlines()
     assert (title.startswith("# "), blank) == (True, "")
     assert 1 <= len(text) <= 8
-
-
-def read_case(name: str) -> dict[str, Any]:
-    """A case, all of whose keys mean something."""
-    case: dict[str, Any] = yaml.safe_load((HERE / f"{name}.yaml").read_text())
-    calls = case.get("calls", [{key: case[key] for key in CALL & case.keys()}])
-    unknown = [*case.keys() - CASE - (set() if "calls" in case else CALL)]
-    assert not [*unknown, *(key for call in calls for key in call.keys() - CALL)]
-    return case
 
 
 async def make(call: Mapping[str, Any], provider: OpenAIProvider) -> None:
@@ -166,6 +183,28 @@ def envelope(
     choice = {"index": 0, "message": message, "finish_reason": finish_reason}
     used = {} if usage is None else {"usage": usage}
     return {"id": "1", "object": "chat.completion", "model": "small", "choices": [choice], **used}
+
+
+def streamed(answer: Mapping[str, Any]) -> Reply:
+    """The same answer in pieces, tool calls too."""
+    body = envelope(**answer)
+    message, reason = body["choices"][0]["message"], body["choices"][0]["finish_reason"]
+    content = message["content"] or ""
+    deltas = [{"content": content[start : start + 3]} for start in range(0, len(content), 3)]
+    for index, call in enumerate(message.get("tool_calls", ())):
+        function, arguments = call["function"], call["function"]["arguments"]
+        deltas += [
+            {"tool_calls": [{**call, "index": index, "function": {**function, "arguments": arguments[:4]}}]},
+            {"tool_calls": [{"index": index, "function": {"arguments": arguments[4:]}}]},
+        ]
+    used = [{"choices": [], "usage": body["usage"]}] if "usage" in body else []
+    events = [
+        *({"delta": delta} for delta in deltas),
+        {"delta": {}, "finish_reason": reason},
+        *used,
+        "[DONE]",
+    ]
+    return Reply(list(events_of(events)))
 
 
 def events_of(written: list[Any]) -> Iterator[bytes]:

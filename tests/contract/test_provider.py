@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
+from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
@@ -16,10 +18,13 @@ from trustgraph_prompt.broker import connect
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import (
     Call,
+    Completer,
     Delta,
     Message,
     OpenAIProvider,
     Provider,
+    RetryPolicy,
+    RuntimeConfig,
     ScriptedAnswer,
     ScriptedProvider,
     TopicProvider,
@@ -207,6 +212,28 @@ async def test_what_came_before_a_broken_connection_has_been_given(play: Play) -
     assert text_of(given) == "Hello, wor"
 
 
+async def test_an_answer_that_is_not_streamed_is_the_same(play: Play) -> None:
+    call = replace(CALL, stream=False)
+
+    deltas = await heard(play([ScriptedAnswer("żółć 🦉", usage=Usage(7, 3, 10))]), call)
+
+    assert text_of(deltas) == "żółć 🦉"
+    assert last(deltas, "finish_reason") == "stop"
+    assert last(deltas, "usage") == Usage(7, 3, 10)
+
+
+async def test_a_call_stays_as_it_was(play: Play) -> None:
+    schema = {"type": "object", "properties": {"zoo": {}, "ant": {}}}
+    config = RuntimeConfig(temperature=0.5, stop_sequences=("A",), extras={"stop": ["B"]})
+    call = Call(list(CALL.messages), config=config, response_schema=schema)
+    before = deepcopy(call)
+
+    await heard(play([ScriptedAnswer("{}")]), call)
+
+    assert call == before
+    assert list(schema["properties"]) == ["zoo", "ant"]
+
+
 async def test_nobody_is_harmed_by_a_caller_who_leaves(play: Play) -> None:
     provider = play([ScriptedAnswer("word " * 500), ScriptedAnswer("word " * 500)])
     async with aclosing(provider.stream(CALL)) as deltas:
@@ -259,3 +286,28 @@ async def test_asking_comes_to_the_same(play: Play) -> None:
     assert [call.text for call in outcome.calls] == [answer.text for answer in script]
     assert [call.finish_reason for call in outcome.calls] == [None, None, "length", "stop"]
     assert outcome.calls[-1].usage == Usage(7, 3, 10)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_completing_comes_to_the_same(play: Play, stream: bool) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    script = [
+        ScriptedAnswer('{"n": "żółć"}', match=r"^\?$", usage=Usage(1, 2, 3)),
+        ScriptedAnswer('{"n": 5, "s', match=r"integer.*$", finish_reason="length", usage=Usage(1, 2, 3)),
+        ScriptedAnswer(' {"n": 7}\n', match=r"integer.*\n.*cut", usage=Usage(7, 3, 10), thinking="hm"),
+    ]
+    policy = RetryPolicy(reask=lambda error: error.error_message)
+    provider = play(script)
+    assert isinstance(provider, Completer)
+
+    response = await provider.complete(
+        [{"role": "user", "content": "?"}], response_schema=schema, retry=policy, stream=stream
+    )
+
+    assert response.parsed == {"n": 7}
+    assert response.message == Message("assistant", ' {"n": 7}\n')
+    assert (response.finish_reason, response.thinking) == ("stop", "hm")
+    assert response.usage == Usage(9, 7, 16)
+    assert [call.why for call in response.calls] == ["first", "invalid", "invalid"]
+    assert [call.text for call in response.calls] == [answer.text for answer in script]
+    assert [call.finish_reason for call in response.calls] == ["stop", "length", "stop"]

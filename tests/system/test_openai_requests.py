@@ -300,7 +300,7 @@ class TestBeginnings:
         mark: dict[str, bool],
         switches: dict[str, bool],
     ) -> None:
-        begun = Call([USER, Message("assistant", '{"zoo": ')], response_schema=SCHEMA)
+        begun = Call([USER, Message("assistant", '{"zoo": ')])
         async with OpenAIProvider(server.url, "small", prefill=prefill) as provider:
             body = await sent(server, provider, begun)
 

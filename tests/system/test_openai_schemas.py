@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import AsyncIterator, Callable
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import pytest
@@ -39,6 +39,7 @@ FEATURE: list[Any] = [
     "response_format value as json_schema is enabled only for api versions 2024-08-01-preview and later",
     "This response_format type is unavailable now",
     "Unrecognized request argument supplied: response_format",
+    "create() got an unexpected keyword argument 'response_format'",
     "'response_format.type' must be 'text' or 'json_object'",
     [
         {
@@ -383,12 +384,24 @@ class TestInWords:
 
         assert server.bodies[0]["response_format"] == {"type": "json_object"}
 
-    async def test_a_beginning_of_the_answer_goes_with_words_only(self, server: ModelServer) -> None:
+    @pytest.mark.parametrize("prefill", ["vllm", "prefix"])
+    async def test_a_beginning_of_the_answer_goes_with_words_only(
+        self, server: ModelServer, prefill: Literal["vllm", "prefix"]
+    ) -> None:
         begun = [*MESSAGES, Message("assistant", "{")]
-        async with OpenAIProvider(server.url, "small", prefill="assistant") as provider:
+        async with OpenAIProvider(server.url, "small", prefill=prefill) as provider:
             deltas = await heard(provider, Call(begun, response_schema=CLOSED))
             assert provider.schema_path is None
             await asked(provider)
 
         assert paths(server) == ["prompt", "strict"]
         assert deltas[0].schema_path == "prompt"
+
+    async def test_a_server_that_holds_beginning_and_rest_together_is_told_the_schema(
+        self, server: ModelServer
+    ) -> None:
+        begun = [*MESSAGES, Message("assistant", "{")]
+        async with OpenAIProvider(server.url, "small", prefill="assistant") as provider:
+            await heard(provider, Call(begun, response_schema=CLOSED))
+
+        assert paths(server) == ["strict"]

@@ -259,6 +259,27 @@ class TestGoingOn:
         assert beginning not in text(deltas)
         assert usage(deltas).completion_tokens == 4
 
+    async def test_the_whole_is_held_to_the_schema(self, server: LlamaServer, stream: bool) -> None:
+        beginning = '{"colour": "r'
+        conversation = [*QUESTION, Message("assistant", beginning)]
+        async with OpenAIProvider(server.url, llama.MODEL, prefill="assistant") as provider:
+            call = Call(conversation, config(24), response_schema=choice("red", "green"), stream=stream)
+            deltas = await heard(provider, call)
+
+        assert json.loads(beginning + text(deltas)) == {"colour": "red"}
+        assert finish_reason(deltas) == "stop"
+
+    async def test_a_beginning_that_no_value_has_is_gone_on_from_without_the_schema(
+        self, server: LlamaServer
+    ) -> None:
+        begun = Call([*QUESTION, Message("assistant", "Sure! [1")], config(24), response_schema=choice("red"))
+        async with OpenAIProvider(server.url, llama.MODEL, prefill="assistant") as provider:
+            deltas = await heard(provider, begun)
+            later = await provider.complete(QUESTION, config=config(24), response_schema=choice("red"))
+
+        assert next(delta.schema_path for delta in deltas if delta.schema_path) == "prompt"
+        assert later.schema_path == "strict"
+
     async def test_the_switches_of_vllm_are_understood(self, server: LlamaServer) -> None:
         conversation = [*QUESTION, Message("assistant", '{"colour": "r')]
         async with OpenAIProvider(server.url, llama.MODEL, prefill="vllm") as provider:
@@ -388,6 +409,31 @@ class TestAsking:
         assert len(outcome.calls) <= 2
         assert re.search("repeated itself|nothing new", " ".join(str(issue) for issue in outcome.issues))
 
+    async def test_a_json_answer_is_held_to_its_schema_by_the_server(self, provider: OpenAIProvider) -> None:
+        outcome = await asked(provider, config(48), format="json", schema=choice("red", "green"))
+
+        assert outcome.value in ({"colour": "red"}, {"colour": "green"})
+        assert [(call.finish_reason, call.schema_path) for call in outcome.calls] == [("stop", "strict")]
+
+    async def test_a_cut_json_answer_is_asked_for_with_more_room(self, provider: OpenAIProvider) -> None:
+        outcome = await asked(provider, config(6), format="json", schema=choice("red"))
+
+        assert outcome.value == {"colour": "red"}
+        assert outcome.truncated is False
+        assert {call.why for call in outcome.calls[1:]} == {"room"}
+        assert outcome.usage.completion_tokens == sum(
+            call.usage.completion_tokens or 0 for call in outcome.calls
+        )
+
+    async def test_a_cut_json_answer_goes_on_where_it_was_cut(self, server: LlamaServer) -> None:
+        async with OpenAIProvider(server.url, llama.MODEL, prefill="assistant") as provider:
+            outcome = await asked(provider, config(6), format="json", schema=choice("red"))
+
+        assert outcome.value == {"colour": "red"}
+        assert {call.why for call in outcome.calls[1:]} == {"continue"}
+        assert {call.schema_path for call in outcome.calls} == {"strict"}
+        assert json.loads("".join(call.text for call in outcome.calls)) == outcome.value
+
     async def test_whatever_the_model_says_of_its_own_gets_a_verdict(self, provider: OpenAIProvider) -> None:
         outcome = await asked(provider, config(8), attempts=2)
 
@@ -419,6 +465,7 @@ async def asked(
     config: RuntimeConfig,
     *,
     format: str = "jsonl",
+    schema: dict[str, Any] = NUMBER,
     attempts: int = 1,
     **options: Any,
 ) -> Outcome:
@@ -426,7 +473,7 @@ async def asked(
         "prompt": "unused",
         "dialect": "jinja",
         "response-type": format,
-        "schema": NUMBER,
+        "schema": schema,
         "attempts": attempts,
     }
     prompt = replace(PromptDefinition.from_entry("numbers", entry), config=config)

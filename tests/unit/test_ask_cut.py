@@ -92,13 +92,17 @@ class TestCutAnswers:
 
         assert outcome.value == numbers([1, 1, 1, 2])
 
-    async def test_going_on_ends_where_nothing_new_comes(self, asked: Asked) -> None:
-        outcome = await asked(Script(cut(lines(range(3)))))
+    @pytest.mark.parametrize(
+        ("again", "says"),
+        [(lines(range(3)), "repeated itself"), ('{"n": ', "nothing new"), ("", "nothing new")],
+    )
+    async def test_going_on_ends_where_nothing_new_comes(self, asked: Asked, again: str, says: str) -> None:
+        outcome = await asked(Script(cut(lines(range(3))), cut(again)))
 
         assert outcome.value == numbers(range(3))
         assert outcome.truncated is True
         assert why(outcome) == ["first", "continue"]
-        assert "nothing new" in outcome.issues[0].message
+        assert says in outcome.issues[0].message
 
     async def test_a_loop_is_not_continued(self, asked: Asked) -> None:
         outcome = await asked(Script(cut(lines([1, 2, 3] * 20))))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.asking import Asked, Script, cut, lines, numbers, why
+from tests.support.asking import OBJECT, Asked, Script, cut, lines, numbers, why
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import Reason
@@ -286,11 +286,11 @@ class TestNativeSchemas:
 
         assert script.calls[0].response_schema is None
 
-    async def test_not_while_an_answer_goes_on(self, asked: Asked) -> None:
+    async def test_also_while_an_answer_goes_on(self, asked: Asked) -> None:
         script = Script(cut('{"n": '), ScriptedAnswer("1}"), prefill=True)
         await asked(script, format="json")
 
-        assert [call.response_schema is None for call in script.calls] == [False, True]
+        assert [call.response_schema for call in script.calls] == [OBJECT, OBJECT]
 
     @pytest.mark.parametrize(
         ("path", "text", "stage"),

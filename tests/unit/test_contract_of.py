@@ -14,6 +14,8 @@ from uuid import UUID
 import pytest
 
 from trustgraph_prompt import Contract, read
+from trustgraph_prompt.contract import Limits
+from trustgraph_prompt.contract.strict import is_strict
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
 
 T = TypeVar("T")
@@ -58,6 +60,11 @@ class Heard:
 class Node:
     name: str
     children: list[Node] = field(default_factory=list)
+
+
+@dataclass
+class Link:
+    next: Link | None = None
 
 
 @dataclass
@@ -133,6 +140,7 @@ def refusal(contract: Contract, value: Any) -> tuple[Issue, ...]:
 def test_a_dataclass_is_an_object_of_its_fields_in_their_order() -> None:
     contract = Contract.of(Summary)
     assert contract.schema == {
+        "title": "Summary",
         "type": "object",
         "properties": {
             "title": {"type": "string"},
@@ -269,13 +277,26 @@ def test_a_dataclass_may_refer_to_itself() -> None:
     assert issue.path == "/children/0/children/0/name"
 
 
+def chain(length: int) -> dict[str, Any]:
+    """A value that is nested `length` levels deep."""
+    value: dict[str, Any] = {}
+    for _ in range(length - 1):
+        value = {"next": value}
+    return value
+
+
 def test_a_value_at_the_limit_of_depth_is_built() -> None:
-    value: dict[str, Any] = {"name": "leaf"}
-    for _ in range(99):  # of two levels each
-        value = {"name": "a", "children": [value]}
-    contract = Contract.of(Node)
-    assert contract.accepts(value)
-    assert contract.build(value).children[0].children[0].name == "a"
+    contract = Contract.of(Link)
+    assert contract.accepts(chain(200))
+    built = contract.build(chain(200))
+    for _ in range(199):
+        built = built.next
+    assert built == Link()
+
+
+def test_what_is_nested_too_deep_for_instances_is_refused() -> None:
+    (issue,) = refusal(Contract.of(Link, limits=Limits(depth=1_000)), chain(900))
+    assert issue.reason is Reason.SCHEMA_VALUE_ERROR
 
 
 def test_classes_stand_in_the_schema_once_and_the_root_only_where_it_refers_to_itself() -> None:
@@ -341,6 +362,15 @@ def test_what_the_class_itself_refuses_is_told_with_its_place_and_all_of_it() ->
     )
 
 
+def test_only_so_much_is_told() -> None:
+    contract = Contract.of(make_dataclass("Shelf", [("books", dict[str, list[Cited]])]))
+    wrong = [{"kind": "cited", "page": 0}] * 10_000
+    with pytest.raises(StructuredOutputInvalid) as error:
+        contract.build({"books": {"a" * 100_000: wrong, "b": wrong}})
+    assert len(error.value.issues) == 20
+    assert len(str(error.value)) < 10_000
+
+
 @pytest.mark.parametrize("error", [RuntimeError("no"), KeyError("no"), ZeroDivisionError("no")])
 def test_whatever_a_class_raises_is_a_refusal(error: Exception) -> None:
     @dataclass
@@ -385,6 +415,30 @@ def test_the_options_are_those_of_a_schema() -> None:
     assert contract.name == "sum"
     assert not contract.accepts({"title": "T", "gist": "T"})
     assert Contract.of(Summary, repair=True).repair
+
+
+def test_extra_keys_and_coercion_reach_what_is_within() -> None:
+    contract = Contract.of(list[Everything], extra="ignore", coerce=True)
+    text = {"count": "3", "ratio": "2", "flag": "TRUE", "grade": "2", "optional": "none", "more": ["1"]}
+    source = {"kind": "cited", "page": "7", "chapter": 2}
+    value, accepted = contract.take([{**EVERYTHING, **text, "source": source, "unknown": 1}])
+    assert accepted
+    (built,) = contract.build(value)
+    assert (built.count, built.flag, built.grade) == (3, True, Grade.BAD)
+    assert (built.optional, built.more, built.source) == (None, {Grade.GOOD}, Cited("cited", 7))
+
+
+def test_a_dataclass_without_defaults_is_strict() -> None:
+    @dataclass
+    class Strict:
+        heard: Heard | None
+        colours: list[Colour]
+        price: Decimal
+        moment: datetime
+
+    schema = Contract.of(Strict).schema
+    assert isinstance(schema, dict)
+    assert is_strict(schema)
 
 
 def test_the_same_type_has_the_same_fingerprint_and_another_has_another() -> None:

@@ -77,8 +77,9 @@ def refusal(contract: Contract, value: Any) -> tuple[Issue, ...]:
     return error.value.issues
 
 
-def test_a_model_says_its_own_schema_without_titles_that_nobody_wrote() -> None:
+def test_a_model_says_its_own_schema_without_titles_of_fields_that_nobody_wrote() -> None:
     assert Contract.of(Length).schema == {
+        "title": "Length",
         "description": "How long something is.",
         "type": "object",
         "properties": {
@@ -172,6 +173,21 @@ def test_models_and_dataclasses_may_hold_each_other() -> None:
         Contract.of(dataclasses.make_dataclass("Both", [("shown", Shown)])),
         {"shown": {"shown": 3, "total": 9}},
     ) == (Issue(Reason.INVARIANT_VIOLATION, "three is never shown", "/shown/shown"),)
+
+
+def test_a_dataclass_within_a_model_is_the_same_as_beside_it() -> None:
+    @dataclasses.dataclass
+    class Door:
+        """A way in."""
+
+        width: int = dataclasses.field(metadata={"description": "In centimetres."})
+
+    class House(BaseModel):
+        front: Door
+
+    contract = Contract.of(dataclasses.make_dataclass("Street", [("house", House), ("gate", Door)]))
+    assert contract.build({"house": {"front": {"width": 90}}, "gate": {"width": 300}}).gate == Door(300)
+    assert not contract.accepts({"house": {"front": {"width": 90, "height": 1}}, "gate": {"width": 300}})
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,17 @@ def test_parameters_are_texts_as_in_trustgraph(
     [flow] = flows.load(written(tmp_path, text))
 
     assert (flow.model, flow.temperature) == ("small", temperature)
+
+
+def test_a_provider_may_say_what_its_model_takes(tmp_path: Path) -> None:
+    takes = "prefill: vllm, native-schema: true, images: false"
+    text = MINIMAL + f"provider: {{base-url: 'http://localhost:1/v1', model: small, {takes}}}\n"
+
+    [flow] = flows.load(written(tmp_path, text))
+
+    assert flow.provider == flows.ProviderChoice(
+        "http://localhost:1/v1", "small", prefill="vllm", native_schema=True, images=False
+    )
 
 
 def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
@@ -211,3 +223,15 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(FlowError, match="not UTF-8"):
         flows.load(path)
+
+
+def test_the_flows_in_the_guide_to_completions_load(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "completion.md").read_text("utf-8")
+    flow, provider = re.findall(r"^```yaml\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+
+    [served] = flows.load(written(tmp_path, flow, "served.yaml"))
+    [asking] = flows.load(written(tmp_path, MINIMAL + provider, "asking.yaml"))
+
+    assert (served.model, served.temperature) == ("qwen3:32b", 0.2)
+    assert isinstance(asking.provider, flows.TopicChoice)
+    assert asking.provider.timeout == 120

@@ -231,6 +231,25 @@ async def test_trouble_with_the_broker_is_a_providers_error(
         await heard(TopicProvider(Answering(error=error)))
 
 
+def piece(text: str, at: int) -> bytes:
+    return wire.TextCompletionResponse(response=text, at=at, end_of_stream=False).encode()
+
+
+async def test_a_piece_that_comes_twice_counts_once() -> None:
+    pieces = [piece(*each) for each in [("Hel", 0), ("lo, ", 3), ("Hel", 0), ("lo, w", 3), ("orld.", 8)]]
+    last = b'{"response": "", "at": 13, "end_of_stream": true}'
+
+    deltas = await heard(TopicProvider(Answering(*pieces, last)))
+
+    assert "".join(delta.text for delta in deltas) == "Hello, world."
+
+
+@pytest.mark.parametrize("then", [("world.", 6), ("Goodbye.", 0), ("p", 2)])
+async def test_an_answer_with_a_hole_or_of_another_model_is_broken(then: tuple[str, int]) -> None:
+    with pytest.raises(errors.ProviderUnavailable, match="lost on its way"):
+        await heard(TopicProvider(Answering(piece("Hel", 0), piece(*then))))
+
+
 async def test_unknown_reasons_are_none_and_unknown_fields_are_nothing() -> None:
     response = b'{"response": "a", "finish_reason": "bored", "schema_path": "?", "x": 1}'
     last = b'{"end_of_stream": true}'

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 #: Objects a cut answer must have before repetition in it means anything.
 _LEAST_OBJECTS = 8
 
-#: Of the second half of a circle less than this is new: small models vary what they repeat.
+#: The part of the second half of a circle that is new, at most: small models vary what they repeat.
 _HARDLY = 0.1
 
 #: Characters at the end of a text that are looked at: short phrases soon, long ones later.
@@ -21,7 +21,9 @@ _LEAST_TEXT = 200
 
 
 def repeats_objects(keys: Sequence[bytes], known: Collection[bytes]) -> bool:
-    """Whether the second half of a call's objects holds hardly any that came neither before nor earlier."""
+    """Whether a call brought only objects that are `known`, or hardly a new one in its second half."""
+    if keys and all(key in known for key in keys):
+        return True
     half = len(keys) // 2
     first = set(keys[:half])
     new = {key for key in keys[half:] if key not in first and key not in known}

@@ -72,7 +72,6 @@ class Annotations:
     def __init__(self) -> None:
         self.definitions: dict[str, dict[str, Any]] = {}
         self._classes: dict[type, Described] = {}
-        self._builds: dict[type, Build] = {}
 
     def of(self, annotation: Any, where: str) -> Described:
         """What an annotation says. Raises `ContractError` for one that says nothing; it stands at `where`."""
@@ -98,8 +97,8 @@ class Annotations:
             return Described(schema, build.elements(item.build, _CONTAINERS[origin]))
         if origin in _MAPPINGS:
             return self._mapping(annotation, arguments or (str, Any), where)
-        if isinstance(annotation, type) and (describe := self._describer(annotation)):
-            return self._class(annotation, describe)
+        if isinstance(annotation, type) and (described := self._class(annotation)):
+            return described
         raise ContractError("this type has no JSON", where=where, found=annotation, expected=_EXPECTED)
 
     def _union(self, arguments: tuple[Any, ...], where: str) -> Described:
@@ -138,54 +137,55 @@ class Annotations:
             {"type": "object", "additionalProperties": item.schema or True}, build.members(item.build)
         )
 
-    def _describer(self, cls: type) -> Callable[[Any], Described] | None:
+    def _class(self, cls: type) -> Described | None:
+        """What a class is, which stands in the definitions; None for one that cannot."""
+        if cls in self._classes:
+            return self._classes[cls]
         if issubclass(cls, Enum):
-            return _enum
+            return self._define(cls, *_enum(cls))
         if hasattr(cls, "__pydantic_core_schema__"):
-            return self._model
-        return self._dataclass if is_dataclass(cls) else None
+            return self._model(cls)
+        return self._dataclass(cls) if is_dataclass(cls) else None
 
-    def _class(self, cls: type, describe: Callable[[Any], Described]) -> Described:
-        if cls not in self._classes:
-            name = self._name(cls)
-            self.definitions[name] = {}  # its place; the class may refer to itself
-            self._classes[cls] = Described(
-                {"$ref": f"#/$defs/{name}"}, lambda value: self._builds[cls](value)
-            )
-            self.definitions[name], self._builds[cls] = describe(cls)
-        return self._classes[cls]
-
-    def _name(self, cls: type) -> str:
+    def _define(self, cls: type, schema: dict[str, Any], make: Build) -> Described:
         plain = _NOT_IN_NAMES.sub("_", cls.__name__)
         names = (plain, *(f"{plain}{number}" for number in range(2, len(self.definitions) + 3)))
-        return next(name for name in names if name not in self.definitions)
+        name = next(name for name in names if name not in self.definitions)
+        self.definitions[name] = schema
+        self._classes[cls] = Described({"$ref": f"#/$defs/{name}"}, make)
+        return self._classes[cls]
 
     def _model(self, cls: type) -> Described:
         from trustgraph_prompt.contract import models
 
         schema, make = models.described(cls)
-        for name, definition in schema.pop("$defs", {}).items():
-            is_itself = {"$ref": f"#/$defs/{name}"} == self._classes[cls].schema and definition == schema
-            if self.definitions.setdefault(name, definition) != definition and not is_itself:
+        others = schema.pop("$defs", {})
+        described = self._define(cls, schema, make)
+        for name, definition in others.items():
+            if self.definitions.setdefault(name, definition) != definition:
                 raise ContractError(f"two classes are called {name}", where=cls.__qualname__)
-        return Described(schema, make)
+        return described
 
     def _dataclass(self, cls: Any) -> Described:
         hints = _hints(cls)
         own = [field for field in fields(cls) if field.init]
         _check_made_of(cls, [field.name for field in own])
-        described = {
+        schema: dict[str, Any] = {}
+        make = build.Instance(cls)
+        described = self._define(cls, schema, make.build)  # before its fields, which may refer to it
+        of_fields = {
             field.name: self.of(hints[field.name], f"{cls.__qualname__}.{field.name}") for field in own
         }
-        schema = {
+        make.fields = {name: one.build for name, one in of_fields.items()}
+        says = {
             "type": "object",
-            "properties": {field.name: {**described[field.name].schema, **_remarks(field)} for field in own},
+            "properties": {field.name: {**of_fields[field.name].schema, **_remarks(field)} for field in own},
             "required": [field.name for field in own if _is_required(field)],
             "description": _docstring(cls),
             "additionalProperties": False,
         }
-        schema = {key: value for key, value in schema.items() if value or key not in _SAID_IF_ANY}
-        return Described(schema, build.instance(cls, {name: one.build for name, one in described.items()}))
+        schema |= {key: value for key, value in says.items() if value or key not in _SAID_IF_ANY}
+        return described
 
 
 def _enum(cls: type[Enum]) -> Described:

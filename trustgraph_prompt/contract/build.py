@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from trustgraph_prompt.contract.explain import cut, show
+from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.errors import Issue, Reason
 
@@ -39,7 +39,10 @@ def as_it_is(value: Any) -> Any:
 
 
 def parts(these: Iterable[Part]) -> list[Any]:
-    """What is built of the parts of a value. Raises `Refused` with the issues of all parts together."""
+    """What is built of the parts of a value.
+
+    Raises `Refused` with the issues of all parts together, of `MAX_ISSUES` and a few more at most.
+    """
     made: list[Any] = []
     issues: list[Issue] = []
     for step, build, value in these:
@@ -47,6 +50,8 @@ def parts(these: Iterable[Part]) -> list[Any]:
             made.append(build(value))
         except Refused as refused:
             issues += refused.within(step)
+            if len(issues) >= MAX_ISSUES:
+                break
     if issues:
         raise Refused(issues)
     return made
@@ -103,21 +108,27 @@ def members(build: Build) -> Build:
     return make
 
 
-def instance(cls: type, fields: dict[str, Build]) -> Build:
-    """An instance of a dataclass; keys that are no fields are let go.
+class Instance:
+    """Builds instances of a dataclass; keys that are no fields are let go.
 
-    What the class itself has against its fields violates an invariant, whatever it raises.
+    `fields` are set later, as they may build the same. What the class itself has against them violates an
+    invariant, whatever it raises.
     """
 
-    def build(value: Any) -> Any:
-        present = [name for name in fields if name in value]
-        made = parts((name, fields[name], value[name]) for name in present)
-        try:
-            return cls(**dict(zip(present, made, strict=True)))
-        except Exception as error:
-            raise Refused.because(Reason.INVARIANT_VIOLATION, _words(error)) from error
+    def __init__(self, cls: type) -> None:
+        self.fields: dict[str, Build] = {}
+        self._cls = cls
 
-    return build
+    def build(self, value: Any) -> Any:
+        present = [name for name in self.fields if name in value]
+        made = parts((name, self.fields[name], value[name]) for name in present)
+        try:
+            return self._cls(**dict(zip(present, made, strict=True)))
+        except RecursionError:
+            raise
+        except Exception as error:
+            words = str(error) or type(error).__name__
+            raise Refused.because(Reason.INVARIANT_VIOLATION, words) from error
 
 
 def one_of(branches: Callable[[], Iterable[tuple[Callable[[Any], bool], Build]]]) -> Build:
@@ -130,7 +141,3 @@ def one_of(branches: Callable[[], Iterable[tuple[Callable[[Any], bool], Build]]]
         raise Refused.because(Reason.SCHEMA_TYPE_ERROR, f"fits none of the alternatives: {show(value)}")
 
     return build
-
-
-def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__

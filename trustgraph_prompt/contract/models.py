@@ -9,11 +9,11 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
-from pydantic_core.core_schema import DecimalSchema
+from pydantic_core.core_schema import DataclassSchema, DecimalSchema
 
 from trustgraph_prompt.contract.annotations import DECIMAL, Described
 from trustgraph_prompt.contract.build import Build, Refused
-from trustgraph_prompt.contract.explain import cut
+from trustgraph_prompt.contract.explain import MAX_ISSUES, cut
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 
@@ -46,7 +46,9 @@ def _build(adapter: TypeAdapter[Any]) -> Build:
             return adapter.validate_json(json.dumps(value))
         except ValidationError as error:
             details = error.errors(include_url=False, include_input=False)
-            raise Refused(_issue(detail, value) for detail in details) from error
+            raise Refused(_issue(detail, value) for detail in details[:MAX_ISSUES]) from error
+        except RecursionError:
+            raise
         except Exception as error:  # of the author's own validators
             raise Refused.because(Reason.INVARIANT_VIOLATION, str(error) or type(error).__name__) from error
 
@@ -73,7 +75,7 @@ def _steps(location: tuple[int | str, ...], value: Any) -> list[int | str]:
 
 
 class _Schema(GenerateJsonSchema):
-    """Pydantic's schema without titles made up from names, in the author's order of keys."""
+    """Pydantic's schema without titles made up from names, in the author's order, a dataclass as ours."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012
 
@@ -82,6 +84,10 @@ class _Schema(GenerateJsonSchema):
 
     def sort(self, value: Any, parent_key: str | None = None) -> Any:
         return value
+
+    def dataclass_schema(self, schema: DataclassSchema) -> dict[str, Any]:
+        said = super().dataclass_schema(schema)
+        return {**said, "additionalProperties": said.get("additionalProperties", False)}
 
     def decimal_schema(self, schema: DecimalSchema) -> dict[str, Any]:
         return dict(DECIMAL)

@@ -124,7 +124,8 @@ class OpenAIProvider(Completer):
         """What is known of the schema of a call, and the paths it may go, in turn."""
         if call.response_schema is None:
             return None, (None,)
-        if openai_request.goes_on(call):  # a server that goes on from a beginning holds it to no schema
+        if openai_request.goes_on(call) and self._dialect.prefill != "assistant":
+            # only llama.cpp holds the beginning and the rest together to it; for others the rest begins anew
             return None, ("prompt",)
         wanted = self._schema_paths.wanted(call, call.response_schema)
         return wanted, self._schema_paths.to_try(wanted)

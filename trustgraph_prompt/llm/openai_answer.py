@@ -26,6 +26,9 @@ _FINISH_REASONS: Mapping[str, FinishReason] = {
     "function_call": "tool_calls",
     "content_filter": "content_filter",
 }
+#: What a message has that brings nothing but text.
+_PLAIN = frozenset(("role", "content"))
+
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
@@ -80,36 +83,33 @@ class Answer:
         yield replace(delta, tool_calls=end.tool_calls, raw=envelope)
 
     def _delta(self, envelope: Mapping[str, Any], raw: bytes) -> Delta:
-        if error := envelope.get("error"):
+        if error := envelope.get("error") or (envelope if envelope.get("object") == "error" else None):
             raise Refusal.of_event(error, raw)
         choice = _first_choice(_typed(envelope, "choices", list) or [])
         # some servers say the whole message where others say what is new of it
         part = "message" if choice.get("delta") is None else "delta"
         message = _typed(choice, part, dict) or {}
         self._body.add(envelope, choice, message, len(raw))
-        text, refusal = self._text("content", message), self._text("refusal", message)
-        thoughts, reasons = self._text("reasoning_content", message), self._text("reasoning", message)
-        thinking = thoughts or reasons
-        if refusal:
-            text, self._is_refusal = text + refusal, True
-        if calls := message.get("tool_calls"):
-            self._tool_calls.add(calls, are_whole=part == "message")
-        elif function := message.get("function_call"):
-            self._tool_calls.add_legacy(function)
+        text, thinking, refusal = self._text("content", message), "", ""
+        if not message.keys() <= _PLAIN:
+            thoughts, reasons = self._text("reasoning_content", message), self._text("reasoning", message)
+            thinking = thoughts or reasons
+            if refusal := self._text("refusal", message):
+                text, self._is_refusal = text + refusal, True
+            if calls := message.get("tool_calls"):
+                self._tool_calls.add(calls, are_whole=part == "message")
+            elif function := message.get("function_call"):
+                self._tool_calls.add_legacy(function)
         self._size += len(text) + len(thinking)
         if self._size + self._tool_calls.size > MAX_ANSWER:
             raise ProviderInvalidResponse(f"the answer has more than {MAX_ANSWER:,} characters")
         told = _finish_reason(choice.get("finish_reason"))
         self._finish_reason = told or self._finish_reason
         path, self._schema_path = self._schema_path, None
-        return Delta(
-            text,
-            thinking,
-            finish_reason=self._reason if told or refusal else None,
-            usage=_usage(envelope.get("usage")),
-            model=_typed(envelope, "model", str),
-            schema_path=path,
-        )
+        reason = self._reason if told or refusal else None
+        model = _typed(envelope, "model", str)
+        # by position: names take longer than the rest of it
+        return Delta(text, thinking, (), reason, _usage(envelope.get("usage")), model, path)
 
     def _text(self, key: str, message: Mapping[str, Any]) -> str:
         piece = message.get(key)
@@ -195,6 +195,6 @@ def _leniently(data: bytes) -> Any:
 
 def _typed(value: Mapping[str, Any], key: str, kind: type) -> Any:
     found = value.get(key)
-    if found is not None and not isinstance(found, kind):
-        raise ProviderInvalidResponse(f"{key!r} is {type(found).__name__}, expected {kind.__name__}")
-    return found
+    if found is None or isinstance(found, kind):
+        return found
+    raise ProviderInvalidResponse(f"{key!r} is {type(found).__name__}, expected {kind.__name__}")

@@ -22,7 +22,7 @@ class Body:
         self._logprobs: dict[str, list[Any]] = {}
         self._finish_reason: Any = None
         self._usage: Any = None
-        self._besides = 0
+        self._keys = self._besides = 0
 
     @property
     def has_choice(self) -> bool:
@@ -33,7 +33,6 @@ class Body:
         self, envelope: Mapping[str, Any], choice: Mapping[str, Any], message: Mapping[str, Any], size: int
     ) -> None:
         """Take in a chunk of `size` bytes, and of it the choice that is heard, and its delta."""
-        known = len(self._envelope) + len(self._choice) + len(self._message)
         self._envelope.update(envelope)
         self._choice.update(choice)
         self._message.update(message)
@@ -42,7 +41,9 @@ class Body:
         logprobs = choice.get("logprobs")
         if logprobs:
             self._add_logprobs(logprobs)
-        if logprobs or known < len(self._envelope) + len(self._choice) + len(self._message):
+        keys = len(self._envelope) + len(self._choice) + len(self._message)
+        if logprobs or keys > self._keys:
+            self._keys = keys
             self._besides += size
             if self._besides > MAX_BESIDES:
                 raise ProviderInvalidResponse(f"more than {MAX_BESIDES:,} bytes besides the answer")

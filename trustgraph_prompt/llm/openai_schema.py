@@ -13,6 +13,7 @@ from cachetools import LRUCache
 from trustgraph_prompt.contract.strict import is_strict
 from trustgraph_prompt.llm.encoding import encode
 from trustgraph_prompt.llm.openai_errors import Refusal
+from trustgraph_prompt.llm.openai_request import goes_on
 from trustgraph_prompt.llm.records import Call, SchemaPath
 
 #: The paths, from what binds the server most to what binds it least.
@@ -59,7 +60,7 @@ class SchemaPaths:
         """What is known of the schema of a call. Raises `ProviderInvalidRequest` where it is no JSON."""
         digest = hashlib.sha256(encode(schema)).hexdigest()
         # what a server takes may depend on what else it is to do
-        key = digest, bool(call.tools), call.stream
+        key = digest, bool(call.tools), call.stream, goes_on(call)
         if key not in self._wanted:
             first = _STRICT if is_strict(schema) else _NATIVE
             self._wanted[key] = Wanted(_name(schema, digest), first)

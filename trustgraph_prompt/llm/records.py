@@ -142,13 +142,15 @@ class Call:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Delta:
     """A piece of an answer as it comes. What is not None has just become known.
 
     `finish_reason` and `usage` come with or after the last text; None to the end means the wire did not say.
     `thinking` is reasoning that is not part of the answer. `tool_calls` are whole. `raw` is the body that the
     server sent, put together where it was streamed; it comes last.
+
+    Nobody changes one. It is not frozen because that takes longer than all else that is done about a token.
     """
 
     text: str = ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from trustgraph_prompt.errors import (
@@ -15,6 +16,7 @@ from trustgraph_prompt.errors import (
     RequestError,
 )
 from trustgraph_prompt.llm import topic_wire
+from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.records import Call, Delta, Identity
 from trustgraph_prompt.wire import TextCompletionResponse
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.broker import Caller
 
 
-class TopicProvider:
+class TopicProvider(Completer):
     """Asks by way of a caller, which stays the caller of who made it: `close` leaves it open.
 
     A worker of TrustGraph's takes system, prompt and schema of a call, tells no finish reason, and sets its
@@ -49,12 +51,12 @@ class TopicProvider:
             request = topic_wire.request(call).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
-        model = self.identity.model or None
+        model, answer = self.identity.model or None, _Answer()
         try:
             async with aclosing(self._caller.call(request, timeout=self._timeout)) as responses:
                 async for message in responses:
                     response = TextCompletionResponse.decode(message.data)
-                    delta = topic_wire.delta(response, model)
+                    delta = replace(topic_wire.delta(response, model), text=answer.take(response))
                     model = None  # once is enough
                     if delta != Delta():
                         yield delta
@@ -71,3 +73,23 @@ class TopicProvider:
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+class _Answer:
+    """The text of an answer, put together of responses of which a topic may lose or repeat some."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._length = 0
+
+    def take(self, response: TextCompletionResponse) -> str:
+        """What of a response is new. Raises `ProviderUnavailable` where it does not go on from what came."""
+        piece, at = response.response or "", response.at
+        if at is not None and at != self._length:
+            known = "".join(self._pieces)[at : at + len(piece)]
+            if at > self._length or not piece.startswith(known):
+                raise ProviderUnavailable("a part of the answer was lost on its way, or it was begun anew")
+            piece = piece[len(known) :]
+        self._pieces.append(piece)
+        self._length += len(piece)
+        return piece

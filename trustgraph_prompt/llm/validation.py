@@ -125,10 +125,9 @@ def response_schema(found: object) -> Contract | None:
         return found
     if isinstance(found, type):
         try:
-            contract = _contract_of(found)
+            return _contract_of(found)
         except ContractError as error:
             raise ProviderInvalidRequest(f"{place}: {error}") from error
-        return contract
     return _object_contract(found, place)
 
 

@@ -85,9 +85,10 @@ class ModelInfo:
 class TextCompletionResponse:
     """Answers a `TextCompletionRequest`: a piece of the answer, the whole or the end of it, or an error.
 
-    From `finish_reason` on the fields are ours: why the model stopped, in the last response; its reasoning;
-    all that is known of the cost beside `in_token` and `out_token`; how the answer was held to a schema; how
-    many seconds to wait before asking again.
+    From `finish_reason` on the fields are ours: why the model stopped, in the last response; `at` how many
+    characters of the answer stand before this piece; its reasoning; all that is known of the cost beside
+    `in_token` and `out_token`; how the answer was held to a schema; how many seconds to wait before asking
+    again.
     """
 
     error: Error | None = None
@@ -98,6 +99,7 @@ class TextCompletionResponse:
     end_of_stream: bool = True
     models: Sequence[ModelInfo] = ()
     finish_reason: str | None = None
+    at: int | None = None
     thinking: str = ""
     usage: Mapping[str, int | None] | None = None
     schema_path: str | None = None
@@ -119,6 +121,7 @@ class TextCompletionResponse:
             model=take_if_any(record, "model", str, _RESPONSE),
             end_of_stream=take(record, "end_of_stream", bool, False, _RESPONSE),
             finish_reason=take_if_any(record, "finish_reason", str, _RESPONSE),
+            at=take_if_any(record, "at", int, _RESPONSE),
             thinking=take(record, "thinking", str, "", _RESPONSE),
             usage=usage and {name: take_if_any(usage, name, int, f"{_RESPONSE}/usage") for name in usage},
             schema_path=take_if_any(record, "schema_path", str, _RESPONSE),

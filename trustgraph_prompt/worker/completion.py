@@ -15,8 +15,8 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import BrokerError, ProviderError, Reason, RequestError
 from trustgraph_prompt.llm import Call, Delta, Provider, RetryPolicy, topic_wire
+from trustgraph_prompt.llm.complete import ONCE
 from trustgraph_prompt.llm.provider import Around
-from trustgraph_prompt.llm.records import SchemaPath
 from trustgraph_prompt.prompts import PromptDefinition, Question, Template
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.asking import is_transient, put
@@ -31,8 +31,6 @@ PROMPT = PromptDefinition(
 )
 
 Overhear = Callable[[Delta], Awaitable[None]]
-
-ONCE = RetryPolicy(max_attempts=1)
 
 
 async def complete(
@@ -68,7 +66,6 @@ class Completion:
         self._desk = desk
         self._entry = entry
         self._thoughts: list[str] = []
-        self._schema_path: SchemaPath | None = None
         self._trouble = False
 
     async def ask(self) -> Outcome:
@@ -99,10 +96,11 @@ class Completion:
             finish_reason=last.finish_reason if last else None,
             thinking="".join(self._thoughts),
             usage=None if usage == Usage() else asdict(usage),
-            schema_path=self._schema_path,
+            schema_path=last.schema_path if last else None,
         )
         if outcome.ok:
-            response = replace(response, response=outcome.value[self._entry.told :])
+            told = self._entry.told
+            response = replace(response, response=outcome.value[told:], at=told)
         else:
             cause = outcome.cause if isinstance(outcome.cause, ProviderError) else None
             error = topic_wire.error(cause) if cause else wire.Error(topic_wire.LLM_ERROR, outcome.explain())
@@ -119,11 +117,11 @@ class Completion:
         return Outcome(who.model, Reason.SUCCESS, PROMPT.contract)
 
     async def _piece(self, piece: Piece) -> None:
-        if self._record.streaming and await self._sent(wire.TextCompletionResponse(response=piece.text)):
+        response = wire.TextCompletionResponse(response=piece.text, at=self._entry.told)
+        if self._record.streaming and await self._sent(response):
             self._entry.told += len(piece.text)
 
     async def _overhear(self, delta: Delta) -> None:
-        self._schema_path = delta.schema_path or self._schema_path
         if delta.thinking and self._record.direct:
             thought = wire.TextCompletionResponse(thinking=delta.thinking)
             if not (self._record.streaming and await self._sent(thought)):

@@ -56,20 +56,30 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class ProviderChoice:
-    """A provider other than the one of the process. The key comes from the environment variable `key_env`."""
+    """A provider other than the one of the process. The key comes from the environment variable `key_env`.
+
+    The rest is as `OpenAIProvider` has it.
+    """
 
     base_url: str
     model: str
     key_env: str = "OPENAI_API_KEY"
+    prefill: Literal["assistant", "vllm", "prefix"] | None = None
+    native_schema: bool | None = None
+    images: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
-    """A text-completion worker that is asked over topics. `model` is what it is called where it says none."""
+    """A text-completion worker that is asked over topics. `model` is what it is called where it says none.
+
+    `timeout` is how many seconds may pass without a response, after which it is asked again.
+    """
 
     request: str
     response: str
     model: str | None = None
+    timeout: float = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,13 +206,20 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
         raise FlowError(f"says nothing about messages of the kind {kind}", where=where, path=foreign[0])
 
 
-def _provider(choice: Mapping[str, str] | None) -> ProviderChoice | TopicChoice | None:
+def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice | None:
     if choice is None:
         return None
     if "request" in choice:
         request, response = topics.resolve(choice["request"]), topics.resolve(choice["response"])
-        return TopicChoice(request, response, choice.get("model"))
-    return ProviderChoice(choice["base-url"], choice["model"], choice.get("key-env", "OPENAI_API_KEY"))
+        return TopicChoice(request, response, choice.get("model"), choice.get("timeout", 600.0))
+    return ProviderChoice(
+        choice["base-url"],
+        choice["model"],
+        choice.get("key-env", "OPENAI_API_KEY"),
+        prefill=choice.get("prefill"),
+        native_schema=choice.get("native-schema"),
+        images=choice.get("images"),
+    )
 
 
 def _temperature(value: str | float | None, where: str) -> float | None:
