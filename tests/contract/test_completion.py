@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,9 +120,9 @@ async def test_a_schema_goes_to_the_model_and_nobody_judges_the_answer(house: Ho
     schema = {"type": "object", "properties": {"b": {"type": "integer"}, "a": {}}, "required": ["b"]}
     seen: list[Call] = []
 
-    def model(call: Call) -> str:
+    def model(call: Call) -> list[Delta]:
         seen.append(call)
-        return "no JSON at all"
+        return [Delta("no JSON at all", schema_path="strict"), Delta(finish_reason="stop")]
 
     client = await serve(house, completions(house), model)
 
@@ -130,6 +131,7 @@ async def test_a_schema_goes_to_the_model_and_nobody_judges_the_answer(house: Ho
     )
 
     assert response["response"] == "no JSON at all"
+    assert response["schema_path"] == "strict"
     assert json.dumps(seen[0].response_schema) == json.dumps(schema)
     assert [message.role for message in seen[0].messages] == ["user"]
 
@@ -143,6 +145,22 @@ async def test_a_cut_or_refused_answer_is_an_answer_and_says_so(house: House, fi
 
     assert (response["error"], response["response"]) == (None, "I can")
     assert response["finish_reason"] == finish_reason
+
+
+@pytest.mark.parametrize("answer", [ScriptedAnswer("I can"), ScriptedAnswer(thinking="Can I?")])
+async def test_a_cut_answer_is_the_requesters_to_go_on_with(house: House, answer: ScriptedAnswer) -> None:
+    seen: list[Call] = []
+
+    def model(call: Call) -> ScriptedAnswer:
+        seen.append(call)
+        return replace(answer, finish_reason="length", usage=Usage(1, 100, 101))
+
+    client = await serve(house, completions(house), ScriptedProvider(model, prefill=True))
+
+    [response] = await client.ask('{"prompt": "p", "settings": {"max_tokens": 100}}')
+
+    assert (response["response"], response["finish_reason"]) == (answer.text, "length")
+    assert [call.config.max_tokens for call in seen] == [100]
 
 
 async def test_an_empty_answer_is_an_empty_text(house: House) -> None:

@@ -16,10 +16,12 @@ from trustgraph_prompt.broker import connect
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import (
     Call,
+    Completer,
     Delta,
     Message,
     OpenAIProvider,
     Provider,
+    RetryPolicy,
     ScriptedAnswer,
     ScriptedProvider,
     TopicProvider,
@@ -259,3 +261,28 @@ async def test_asking_comes_to_the_same(play: Play) -> None:
     assert [call.text for call in outcome.calls] == [answer.text for answer in script]
     assert [call.finish_reason for call in outcome.calls] == [None, None, "length", "stop"]
     assert outcome.calls[-1].usage == Usage(7, 3, 10)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_completing_comes_to_the_same(play: Play, stream: bool) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    script = [
+        ScriptedAnswer('{"n": "żółć"}', match=r"^\?$", usage=Usage(1, 2, 3)),
+        ScriptedAnswer('{"n": 5, "s', match=r"integer.*$", finish_reason="length", usage=Usage(1, 2, 3)),
+        ScriptedAnswer(' {"n": 7}\n', match=r"integer.*\n.*cut", usage=Usage(7, 3, 10), thinking="hm"),
+    ]
+    policy = RetryPolicy(reask=lambda error: error.error_message)
+    provider = play(script)
+    assert isinstance(provider, Completer)
+
+    response = await provider.complete(
+        [{"role": "user", "content": "?"}], response_schema=schema, retry=policy, stream=stream
+    )
+
+    assert response.parsed == {"n": 7}
+    assert response.message == Message("assistant", ' {"n": 7}\n')
+    assert (response.finish_reason, response.thinking) == ("stop", "hm")
+    assert response.usage == Usage(9, 7, 16)
+    assert [call.why for call in response.calls] == ["first", "invalid", "invalid"]
+    assert [call.text for call in response.calls] == [answer.text for answer in script]
+    assert [call.finish_reason for call in response.calls] == ["stop", "length", "stop"]

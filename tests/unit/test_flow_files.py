@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -211,3 +212,15 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
     with pytest.raises(FlowError, match="not UTF-8"):
         flows.load(path)
+
+
+def test_the_flows_in_the_guide_to_completions_load(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "completion.md").read_text("utf-8")
+    flow, provider = re.findall(r"^```yaml\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+
+    [served] = flows.load(written(tmp_path, flow, "served.yaml"))
+    [asking] = flows.load(written(tmp_path, MINIMAL + provider, "asking.yaml"))
+
+    assert (served.model, served.temperature) == ("qwen3:32b", 0.2)
+    assert isinstance(asking.provider, flows.TopicChoice)
+    assert asking.provider.timeout == 120

@@ -17,7 +17,6 @@ from trustgraph_prompt.errors import BrokerError, ProviderError, Reason, Request
 from trustgraph_prompt.llm import Call, Delta, Provider, RetryPolicy, topic_wire
 from trustgraph_prompt.llm.complete import ONCE
 from trustgraph_prompt.llm.provider import Around
-from trustgraph_prompt.llm.records import SchemaPath
 from trustgraph_prompt.prompts import PromptDefinition, Question, Template
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.asking import is_transient, put
@@ -67,7 +66,6 @@ class Completion:
         self._desk = desk
         self._entry = entry
         self._thoughts: list[str] = []
-        self._schema_path: SchemaPath | None = None
         self._trouble = False
 
     async def ask(self) -> Outcome:
@@ -98,7 +96,7 @@ class Completion:
             finish_reason=last.finish_reason if last else None,
             thinking="".join(self._thoughts),
             usage=None if usage == Usage() else asdict(usage),
-            schema_path=self._schema_path,
+            schema_path=last.schema_path if last else None,
         )
         if outcome.ok:
             told = self._entry.told
@@ -124,7 +122,6 @@ class Completion:
             self._entry.told += len(piece.text)
 
     async def _overhear(self, delta: Delta) -> None:
-        self._schema_path = delta.schema_path or self._schema_path
         if delta.thinking and self._record.direct:
             thought = wire.TextCompletionResponse(thinking=delta.thinking)
             if not (self._record.streaming and await self._sent(thought)):
