@@ -195,11 +195,22 @@ class TestRoom:
     async def test_where_another_limit_cut_it_nothing_is_asked_unchanged(
         self, asked: Asked, config: RuntimeConfig, budget: Budget
     ) -> None:
-        script = Script(cut('{"n": ', usage=Usage(10, 70, 80)))
+        script = Script(self.full('{"n": '))
         outcome = await asked(script, format="json", config=config, budget=budget)
 
         assert why(outcome) == ["first"]
         assert outcome.truncated is True
+
+    async def test_more_room_is_for_the_answer_from_its_beginning(self, asked: Asked) -> None:
+        script = Script(
+            self.full('{"n": '), self.full("", thinking="hm"), ScriptedAnswer('{"n": 1}'), prefill=True
+        )
+        outcome = await asked(script, format="json", config=self.CONFIG)
+
+        assert outcome.value == {"n": 1}
+        assert why(outcome) == ["first", "continue", "room"]
+        assert script.calls[2].messages == script.calls[0].messages
+        assert outcome.text == '{"n": 1}'
 
     async def test_what_the_server_cut_before_its_room_was_full_gets_no_more(self, asked: Asked) -> None:
         script = Script(cut('{"n": ', usage=Usage(3900, 196, 4096)))
