@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -144,6 +145,22 @@ async def test_a_cut_or_refused_answer_is_an_answer_and_says_so(house: House, fi
 
     assert (response["error"], response["response"]) == (None, "I can")
     assert response["finish_reason"] == finish_reason
+
+
+@pytest.mark.parametrize("answer", [ScriptedAnswer("I can"), ScriptedAnswer(thinking="Can I?")])
+async def test_a_cut_answer_is_the_requesters_to_go_on_with(house: House, answer: ScriptedAnswer) -> None:
+    seen: list[Call] = []
+
+    def model(call: Call) -> ScriptedAnswer:
+        seen.append(call)
+        return replace(answer, finish_reason="length", usage=Usage(1, 100, 101))
+
+    client = await serve(house, completions(house), ScriptedProvider(model, prefill=True))
+
+    [response] = await client.ask('{"prompt": "p", "settings": {"max_tokens": 100}}')
+
+    assert (response["response"], response["finish_reason"]) == (answer.text, "length")
+    assert [call.config.max_tokens for call in seen] == [100]
 
 
 async def test_an_empty_answer_is_an_empty_text(house: House) -> None:

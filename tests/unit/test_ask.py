@@ -202,6 +202,23 @@ class TestFailures:
         assert outcome.truncated is False
         assert why(outcome) == ["first", "continue"]
 
+    async def test_who_broke_off_is_not_asked_for_the_rest_before_it_wants_to_be(self, asked: Asked) -> None:
+        busy = errors.ProviderRateLimit("slow down", retry_after=45)
+        outcome = await asked(Script(ScriptedAnswer(lines([1]), error=busy), ScriptedAnswer(lines([2]))))
+
+        assert outcome.value == numbers([1, 2])
+        assert asked.clock.slept == [45]
+
+    @pytest.mark.parametrize(("retry_after", "budget"), [(86400, Budget()), (45, Budget(seconds=30))])
+    async def test_nor_waited_for_too_long(self, asked: Asked, retry_after: float, budget: Budget) -> None:
+        busy = errors.ProviderRateLimit("slow down", retry_after=retry_after)
+        outcome = await asked(Script(ScriptedAnswer(lines([1]), error=busy)), budget=budget)
+
+        assert (outcome.value, outcome.truncated) == (numbers([1]), True)
+        assert why(outcome) == ["first"]
+        assert asked.clock.slept == []
+        assert "slow down" in str(outcome.issues[-1])
+
     @pytest.mark.parametrize("format", ["jsonl", "json"])
     async def test_what_breaks_for_good_is_neither_continued_nor_asked_again(
         self, asked: Asked, format: str

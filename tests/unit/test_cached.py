@@ -326,18 +326,15 @@ class TestInFlight:
     async def test_what_can_never_be_kept_is_not_asked_in_single_file(self) -> None:
         cache, model = MemoryCache(), Model("Well.")
         model.go.clear()
-
         asking = [asyncio.create_task(keep(model, cache)) for _ in range(20)]
-        rounds = 0
-        while not all(task.done() for task in asking):
-            model.go.clear()
-            await settled()
-            model.go.set()
-            await settled()
-            rounds += 1
 
-        assert model.calls == 20
-        assert rounds <= 3
+        for calls in (1, 2, 20):
+            await settled()
+            assert model.calls == calls
+            model.let_go()
+        outcomes = await asyncio.gather(*asking)
+
+        assert not any(outcome.cached for outcome in outcomes)
 
     async def test_who_gives_up_does_not_take_the_others_along(self) -> None:
         cache, model = MemoryCache(), Model(JUST_ONE)

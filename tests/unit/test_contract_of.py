@@ -140,6 +140,7 @@ def refusal(contract: Contract, value: Any) -> tuple[Issue, ...]:
 def test_a_dataclass_is_an_object_of_its_fields_in_their_order() -> None:
     contract = Contract.of(Summary)
     assert contract.schema == {
+        "title": "Summary",
         "type": "object",
         "properties": {
             "title": {"type": "string"},
@@ -359,6 +360,15 @@ def test_what_the_class_itself_refuses_is_told_with_its_place_and_all_of_it() ->
         Issue(Reason.INVARIANT_VIOLATION, "pages are counted from 1", "/1/source"),
         Issue(Reason.INVARIANT_VIOLATION, "pages are counted from 1", "/1/sources/a~1b"),
     )
+
+
+def test_only_so_much_is_told() -> None:
+    contract = Contract.of(make_dataclass("Shelf", [("books", dict[str, list[Cited]])]))
+    wrong = [{"kind": "cited", "page": 0}] * 10_000
+    with pytest.raises(StructuredOutputInvalid) as error:
+        contract.build({"books": {"a" * 100_000: wrong, "b": wrong}})
+    assert len(error.value.issues) == 20
+    assert len(str(error.value)) < 10_000
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no"), KeyError("no"), ZeroDivisionError("no")])

@@ -77,8 +77,9 @@ def refusal(contract: Contract, value: Any) -> tuple[Issue, ...]:
     return error.value.issues
 
 
-def test_a_model_says_its_own_schema_without_titles_that_nobody_wrote() -> None:
+def test_a_model_says_its_own_schema_without_titles_of_fields_that_nobody_wrote() -> None:
     assert Contract.of(Length).schema == {
+        "title": "Length",
         "description": "How long something is.",
         "type": "object",
         "properties": {

@@ -10,6 +10,7 @@ from trustgraph_prompt.ask.loops import repeats_objects, repeats_text
 from trustgraph_prompt.ask.putting_right import still_refused
 from trustgraph_prompt.ask.step import Reply
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import ProviderError
 from trustgraph_prompt.reader import CallReport, Rejected, Repaired, Stage
 from trustgraph_prompt.wire import canonical
 
@@ -34,6 +35,7 @@ class Harvest:
         self.stage: Stage | None = None  # of what brought objects
         self.dead_end: str | None = None  # why the rest of a cut answer is not to be had, in words
         self.is_over = False  # whether asking for anything more would be paid for nothing
+        self.broken: ProviderError | None = None  # why the last call did not end by itself
         self._last: Reply | None = None
         self._salvaged: Reply | None = None
         self._keys: set[bytes] = set()
@@ -76,6 +78,7 @@ class Harvest:
 
     def add(self, reply: Reply) -> None:
         """Take in what a step brought."""
+        self.broken = reply.broken
         if reply.step.refused:
             self._put_right(reply)
             return

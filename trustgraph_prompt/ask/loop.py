@@ -20,7 +20,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, Reason
 from trustgraph_prompt.llm import Call, Provider, RetryPolicy
-from trustgraph_prompt.llm.retry import Sleep
+from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 
@@ -106,14 +106,26 @@ class _Asking:
     async def put(self, step: Step) -> Reply:
         """What came back; tried again after failures that pass, unless some text had been given.
 
-        Raises the `ProviderError` of the last try, and `BudgetSpent` where one cannot be paid for.
+        Raises the `ProviderError` of the last try, or of the step before where it is to be left alone for too
+        long, and `BudgetSpent` where a call cannot be paid for.
         """
+        await self._recover()
         reasons = iter((step.why,))
 
         async def attempt() -> Reply:
             return await self._call(next(reasons, "transient"), step)
 
         return await self._retry.run(attempt, sleep=self._sleep, seconds_left=self._allowance.seconds_left)
+
+    async def _recover(self) -> None:
+        """Wait, where the last call broke, as before another try. Raises its error where that is too long."""
+        broken, left = self.harvest.broken, self._allowance.seconds_left()
+        if broken is None:
+            return
+        seconds = max(broken.retry_after or 0.0, self._retry.backoff(0))
+        if seconds >= (LONGEST_WAIT if left is None else min(left, LONGEST_WAIT)):
+            raise broken
+        await self._sleep(seconds)
 
     def end_by(self, error: ProviderError) -> Issue:
         """What to say where a failure ended the asking: what the budget has run out of, if it has."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from trustgraph_prompt.contract.explain import cut, show
+from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.errors import Issue, Reason
 
@@ -39,7 +39,10 @@ def as_it_is(value: Any) -> Any:
 
 
 def parts(these: Iterable[Part]) -> list[Any]:
-    """What is built of the parts of a value. Raises `Refused` with the issues of all parts together."""
+    """What is built of the parts of a value.
+
+    Raises `Refused` with the issues of all parts together, of `MAX_ISSUES` and a few more at most.
+    """
     made: list[Any] = []
     issues: list[Issue] = []
     for step, build, value in these:
@@ -47,6 +50,8 @@ def parts(these: Iterable[Part]) -> list[Any]:
             made.append(build(value))
         except Refused as refused:
             issues += refused.within(step)
+            if len(issues) >= MAX_ISSUES:
+                break
     if issues:
         raise Refused(issues)
     return made

@@ -14,7 +14,7 @@ import orjson
 
 from trustgraph_prompt.contract.branches import branches_of, declares, discriminator_of
 from trustgraph_prompt.contract.build import Build, Refused, elements
-from trustgraph_prompt.contract.explain import MAX_ISSUES, show
+from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
 from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import Limits
@@ -27,6 +27,8 @@ from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOut
 
 Format = Literal["text", "json", "jsonl"]
 JsonSchema = Mapping[str, Any] | bool
+
+_MAX_MESSAGE = 300  # characters of one issue; its path holds keys that a model wrote
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +159,10 @@ class Contract:
         try:
             return elements(self._build, list)(value) if self._is_list else self._build(value)
         except Refused as refused:
-            issues, cause = refused.issues, refused.__cause__
+            issues, cause = refused.issues[:MAX_ISSUES], refused.__cause__
         except RecursionError:
             issues, cause = (Issue(Reason.SCHEMA_VALUE_ERROR, "nested too deep for instances"),), None
-        message = "; ".join(map(str, issues))
+        message = "; ".join(cut(str(issue), _MAX_MESSAGE) for issue in issues)
         raise StructuredOutputInvalid(message, response_schema=self.schema, issues=issues) from cause
 
     def conform(self, value: Any) -> Any:

@@ -13,7 +13,7 @@ from pydantic_core.core_schema import DataclassSchema, DecimalSchema
 
 from trustgraph_prompt.contract.annotations import DECIMAL, Described
 from trustgraph_prompt.contract.build import Build, Refused
-from trustgraph_prompt.contract.explain import cut
+from trustgraph_prompt.contract.explain import MAX_ISSUES, cut
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 
@@ -46,7 +46,7 @@ def _build(adapter: TypeAdapter[Any]) -> Build:
             return adapter.validate_json(json.dumps(value))
         except ValidationError as error:
             details = error.errors(include_url=False, include_input=False)
-            raise Refused(_issue(detail, value) for detail in details) from error
+            raise Refused(_issue(detail, value) for detail in details[:MAX_ISSUES]) from error
         except RecursionError:
             raise
         except Exception as error:  # of the author's own validators

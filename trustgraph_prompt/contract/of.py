@@ -22,7 +22,7 @@ def describe(kind: Any) -> Type:
     """What a dataclass, a model, or a list of such is for a contract. Raises `ContractError`.
 
     The class itself stands at the root of its schema, also where it refers to itself: wires want an object
-    there, and no reference.
+    there, and no reference. Its name is the title, after which wires call the schema.
     """
     many = get_origin(kind) is list
     element = get_args(kind)[0] if many else kind
@@ -38,5 +38,5 @@ def _with_class_at_root(schema: dict[str, Any], definitions: dict[str, dict[str,
         name = schema["$ref"].removeprefix("#/$defs/")
         root, others = definitions[name], {key: one for key, one in definitions.items() if key != name}
         refers_to_itself = json.dumps(schema["$ref"]) in json.dumps([root, others], default=str)
-        schema, definitions = root, definitions if refers_to_itself else others
+        schema, definitions = {"title": name, **root}, definitions if refers_to_itself else others
     return {**schema, "$defs": dict(sorted(definitions.items()))} if definitions else schema
