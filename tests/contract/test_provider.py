@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
+from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 
@@ -22,6 +24,7 @@ from trustgraph_prompt.llm import (
     OpenAIProvider,
     Provider,
     RetryPolicy,
+    RuntimeConfig,
     ScriptedAnswer,
     ScriptedProvider,
     TopicProvider,
@@ -207,6 +210,28 @@ async def test_what_came_before_a_broken_connection_has_been_given(play: Play) -
         await take()
 
     assert text_of(given) == "Hello, wor"
+
+
+async def test_an_answer_that_is_not_streamed_is_the_same(play: Play) -> None:
+    call = replace(CALL, stream=False)
+
+    deltas = await heard(play([ScriptedAnswer("żółć 🦉", usage=Usage(7, 3, 10))]), call)
+
+    assert text_of(deltas) == "żółć 🦉"
+    assert last(deltas, "finish_reason") == "stop"
+    assert last(deltas, "usage") == Usage(7, 3, 10)
+
+
+async def test_a_call_stays_as_it_was(play: Play) -> None:
+    schema = {"type": "object", "properties": {"zoo": {}, "ant": {}}}
+    config = RuntimeConfig(temperature=0.5, stop_sequences=("A",), extras={"stop": ["B"]})
+    call = Call(list(CALL.messages), config=config, response_schema=schema)
+    before = deepcopy(call)
+
+    await heard(play([ScriptedAnswer("{}")]), call)
+
+    assert call == before
+    assert list(schema["properties"]) == ["zoo", "ant"]
 
 
 async def test_nobody_is_harmed_by_a_caller_who_leaves(play: Play) -> None:

@@ -459,6 +459,15 @@ class TestTrouble:
         with pytest.raises(kind):
             await anext(deltas)
 
+    async def test_an_error_inside_the_stream_may_stand_alone(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        error = event({"object": "error", "message": "no", "type": "BadRequestError", "code": 400})
+        server.reply = lambda _: Reply([said("Hello"), error, DONE])
+
+        with pytest.raises(errors.ProviderInvalidRequest, match="no"):
+            await heard(provider)
+
     @pytest.mark.parametrize(
         "parts",
         [

@@ -39,6 +39,7 @@ FEATURE: list[Any] = [
     "response_format value as json_schema is enabled only for api versions 2024-08-01-preview and later",
     "This response_format type is unavailable now",
     "Unrecognized request argument supplied: response_format",
+    "create() got an unexpected keyword argument 'response_format'",
     "'response_format.type' must be 'text' or 'json_object'",
     [
         {

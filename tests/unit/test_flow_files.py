@@ -98,6 +98,17 @@ def test_parameters_are_texts_as_in_trustgraph(
     assert (flow.model, flow.temperature) == ("small", temperature)
 
 
+def test_a_provider_may_say_what_its_model_takes(tmp_path: Path) -> None:
+    takes = "prefill: vllm, native-schema: true, images: false"
+    text = MINIMAL + f"provider: {{base-url: 'http://localhost:1/v1', model: small, {takes}}}\n"
+
+    [flow] = flows.load(written(tmp_path, text))
+
+    assert flow.provider == flows.ProviderChoice(
+        "http://localhost:1/v1", "small", prefill="vllm", native_schema=True, images=False
+    )
+
+
 def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
     over = "{request: 'request:tg:tc:w:f', response: 'response:tg:tc:w:f'}"
 

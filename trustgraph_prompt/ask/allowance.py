@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
+from trustgraph_prompt.ask.alarm import Alarm, TimeUp
 from trustgraph_prompt.cost import Budget, Price, Usage
 from trustgraph_prompt.errors import ProviderUnavailable
 from trustgraph_prompt.llm import Call, Delta, Message
@@ -96,19 +96,18 @@ class Allowance:
 
     def in_time(self, deltas: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
         """The same deltas; raises `ProviderUnavailable` when the seconds end before they do."""
-        return deltas if self._budget.seconds is None else self._in_time(deltas)
+        left = self.seconds_left()
+        return deltas if left is None else _in_time(deltas, left)
 
-    async def _in_time(self, deltas: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
-        async with aclosing(deltas):
-            while True:
+
+async def _in_time(deltas: AsyncGenerator[Delta, None], seconds: float) -> AsyncGenerator[Delta, None]:
+    # only the waiting is ended, not the whole: what the listener does is never interrupted
+    async with aclosing(deltas):
+        with Alarm(seconds) as alarm, suppress(TimeUp):
+            while not alarm.has_rung:
                 try:
-                    # around each step, not around the whole: what the listener does is never interrupted
-                    async with asyncio.timeout(self.seconds_left()) as limit:
-                        delta = await anext(deltas)
+                    delta = await alarm.wait(anext(deltas))
                 except StopAsyncIteration:
                     return
-                except TimeoutError:
-                    if not limit.expired():
-                        raise
-                    raise ProviderUnavailable("the seconds of the budget ended before the answer") from None
                 yield delta
+        raise ProviderUnavailable("the seconds of the budget ended before the answer")

@@ -177,7 +177,13 @@ def _named(flow: Flow, callers: Callers) -> Provider | None:
             caller = callers.between(over.request, over.response)
             return TopicProvider(caller, model=over.model, place=over.request, timeout=over.timeout)
         case ProviderChoice() as at:
-            key = os.environ.get(at.key_env)
-            return OpenAIProvider(at.base_url, flow.model or at.model, api_key=key)
+            return OpenAIProvider(
+                at.base_url,
+                flow.model or at.model,
+                api_key=os.environ.get(at.key_env),
+                prefill=at.prefill,
+                native_schema=at.native_schema,
+                images=at.images,
+            )
         case None:
             return None

@@ -41,7 +41,7 @@ class Completion:
         self._messages = list(call.messages)
         self._tokens = 0
         self._last = Answer()
-        self._to_reask: StructuredOutputInvalid | None = None
+        self._wrong: StructuredOutputInvalid | None = None  # what the model is told of next
 
     async def response(self) -> Response[Any]:
         """The first answer that is as asked.
@@ -61,21 +61,17 @@ class Completion:
         return Usage.sum(call.usage for call in self._calls)
 
     def _is_worth_another(self, error: Exception) -> bool:
-        policy = self._policy
-        if policy.tokens is not None and self._tokens >= policy.tokens:
+        if self._policy.tokens is not None and self._tokens >= self._policy.tokens:
             return False
-        if policy.reask is not None and isinstance(error, StructuredOutputInvalid) and not transient(error):
-            self._to_reask = error
-            return True
         was_heard = self._listen is not None and self._last.text
-        return not was_heard and policy.classifier(error)
+        return error is self._wrong or (not was_heard and self._policy.classifier(error))
 
     async def _attempt(self) -> Response[Any]:
         attempt, why = len(self._calls), "transient" if self._calls else "first"
-        if self._policy.reask is not None and self._to_reask is not None:
-            why, words = "invalid", self._policy.reask(self._to_reask)
-            self._messages += _reasked(self._to_reask.output_content, text(words, "reask"))
-            self._to_reask = None
+        if self._policy.reask is not None and self._wrong is not None:
+            why, words = "invalid", self._policy.reask(self._wrong)
+            self._messages += _reasked(self._wrong.output_content, text(words, "reask"))
+            self._wrong = None
         call = replace(
             self._call,
             messages=tuple(self._messages),
@@ -96,7 +92,12 @@ class Completion:
         finally:
             self._calls.append(answer.report(why, problem))
             self._tokens += answer.tokens(call)
-        return self._judged(answer)
+        try:
+            return self._judged(answer)
+        except StructuredOutputInvalid as error:
+            if self._policy.reask is not None and not transient(error):
+                self._wrong = error
+            raise
 
     async def _hear(self, call: Call, answer: Answer) -> None:
         async with aclosing(self._stream(call)) as deltas:

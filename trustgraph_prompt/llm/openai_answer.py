@@ -83,7 +83,7 @@ class Answer:
         yield replace(delta, tool_calls=end.tool_calls, raw=envelope)
 
     def _delta(self, envelope: Mapping[str, Any], raw: bytes) -> Delta:
-        if error := envelope.get("error"):
+        if error := envelope.get("error") or (envelope if envelope.get("object") == "error" else None):
             raise Refusal.of_event(error, raw)
         choice = _first_choice(_typed(envelope, "choices", list) or [])
         # some servers say the whole message where others say what is new of it

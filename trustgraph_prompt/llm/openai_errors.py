@@ -26,6 +26,9 @@ from trustgraph_prompt.errors import (
 #: Characters of a server's own words that go into an error.
 MAX_WORDS = 500
 
+#: And of those that are looked through for what they mean.
+_MAX_READ = 4_000
+
 #: What servers put under `code` or `type`, which says more than a status does.
 _BY_NAME: Mapping[str, type[ProviderError]] = {
     "authentication_error": ProviderAuthentication,
@@ -67,8 +70,8 @@ _OF_SCHEMAS = re.compile(r"response[_ ]?format|json[_ ]?schema|schema|strict|gra
 
 #: Words about this schema, however the sentence goes on: another one may be taken.
 _OF_ONE_SCHEMA = re.compile(
-    r"invalid (?:json )?schema|schema (?:error|conver|contain|is (?:invalid|not valid))|in context=|keyword"
-    r"|grammar|\btools?\b|function|stream",
+    r"invalid (?:json )?schema|schema (?:error|conver|contain|is (?:invalid|not valid))|in context="
+    r"|(?<!unexpected )keyword|grammar|\btools?\b|function|stream",
     re.IGNORECASE,
 )
 _FEATURE = r"(?:response[_ ]?format|json[_ ]?schema|structured[_ ]outputs?|strict)"
@@ -98,7 +101,7 @@ class Refusal(Exception):
         # anything deeper is shown as it came: an error may be nested beyond what Python can print
         said = [message] if isinstance(message, str) else []
         words = " · ".join(said + self._names) or " ".join(excerpt(raw, MAX_WORDS).split())
-        self._words = words or "no explanation"
+        self._words = excerpt(words, _MAX_READ) or "no explanation"
         super().__init__(f"HTTP {status}: {excerpt(self._words, MAX_WORDS)}")
 
     @classmethod

@@ -56,11 +56,17 @@ class Outputs:
 
 @dataclass(frozen=True, slots=True)
 class ProviderChoice:
-    """A provider other than the one of the process. The key comes from the environment variable `key_env`."""
+    """A provider other than the one of the process. The key comes from the environment variable `key_env`.
+
+    The rest is as `OpenAIProvider` has it.
+    """
 
     base_url: str
     model: str
     key_env: str = "OPENAI_API_KEY"
+    prefill: Literal["assistant", "vllm", "prefix"] | None = None
+    native_schema: bool | None = None
+    images: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +212,14 @@ def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice 
     if "request" in choice:
         request, response = topics.resolve(choice["request"]), topics.resolve(choice["response"])
         return TopicChoice(request, response, choice.get("model"), choice.get("timeout", 600.0))
-    return ProviderChoice(choice["base-url"], choice["model"], choice.get("key-env", "OPENAI_API_KEY"))
+    return ProviderChoice(
+        choice["base-url"],
+        choice["model"],
+        choice.get("key-env", "OPENAI_API_KEY"),
+        prefill=choice.get("prefill"),
+        native_schema=choice.get("native-schema"),
+        images=choice.get("images"),
+    )
 
 
 def _temperature(value: str | float | None, where: str) -> float | None:

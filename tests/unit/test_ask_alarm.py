@@ -1,0 +1,83 @@
+"""An alarm interrupts what is waited for, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.virtual_time import now, run
+from trustgraph_prompt.ask.alarm import Alarm, TimeUp
+
+
+async def coming(seconds: float, value: str = "here") -> str:
+    await asyncio.sleep(seconds)
+    return value
+
+
+def test_a_wait_ends_when_the_alarm_rings() -> None:
+    async def main() -> None:
+        with Alarm(10) as alarm:
+            assert await alarm.wait(coming(4)) == "here"
+            assert await alarm.wait(coming(4)) == "here"
+            with pytest.raises(TimeUp):
+                await alarm.wait(coming(4))
+        assert now() == 10
+        assert await coming(1) == "here"  # nothing is left of it
+
+    run(main())
+
+
+def test_what_is_done_between_two_waits_is_left_alone() -> None:
+    async def main() -> None:
+        with Alarm(10) as alarm:
+            await alarm.wait(coming(4))
+            await asyncio.sleep(20)
+            assert alarm.has_rung
+
+    run(main())
+
+
+def test_an_alarm_that_is_left_does_not_ring() -> None:
+    async def main() -> None:
+        with Alarm(10) as alarm:
+            await alarm.wait(coming(4))
+        await asyncio.sleep(20)
+        assert not alarm.has_rung
+
+    run(main())
+
+
+def test_who_cancels_goes_before_the_alarm() -> None:
+    async def main() -> None:
+        async def waiting() -> None:
+            with Alarm(10) as alarm:
+                await alarm.wait(coming(60))
+
+        task = asyncio.create_task(waiting())
+        asyncio.get_running_loop().call_at(10, task.cancel)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert task.cancelled()
+
+    run(main())
+
+
+def test_what_is_not_stopped_by_being_interrupted_has_come() -> None:
+    async def main() -> None:
+        async def stubborn() -> str:
+            try:
+                return await coming(60)
+            except asyncio.CancelledError:
+                return "nevertheless"
+
+        with Alarm(10) as alarm:
+            assert await alarm.wait(stubborn()) == "nevertheless"
+        task = asyncio.current_task()
+        assert task is not None
+        assert task.cancelling() == 0
+        async with asyncio.timeout(1) as limit:
+            await asyncio.sleep(0.5)
+        assert not limit.expired()
+
+    run(main())
