@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 import pytest
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, use_span
 
 from tests.support.house import House
 from tests.support.traces import (
@@ -184,6 +184,33 @@ async def test_what_is_no_trace_is_ignored(house: House, traces: Traces, hostile
     assert request.parent is None
     assert trace_in(response.properties) == trace_of(request) != TRACE
     assert "tracestate" not in response.properties
+
+
+async def test_a_trace_state_that_is_too_long_is_left_behind(house: House, traces: Traces) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    await house.work(flow, lambda call: CHALK, tracing=traces.tracing)
+
+    state = ",".join(f"vendor{n}={'x' * 200}" for n in range(3))
+    await ask(house, flow, traceparent=TRACEPARENT, tracestate=state)
+
+    [response] = await responses.until(1)
+    assert trace_in(response.properties) == TRACE
+    assert "tracestate" not in response.properties
+
+
+async def test_a_worker_that_is_started_within_a_trace_does_not_count_its_requests_to_it(
+    house: House, traces: Traces
+) -> None:
+    flow = house.flow()
+    starting = NonRecordingSpan(SpanContext(int(TRACE, 16), int(PARENT, 16), is_remote=False))
+    with use_span(starting):
+        await house.work(flow, lambda call: CHALK, tracing=traces.tracing)
+
+    await ask(house, flow)
+
+    [request] = await traces.named("process")
+    assert request.parent is None
 
 
 async def test_what_the_cache_answers_is_an_asking_without_calls(house: House, traces: Traces) -> None:

@@ -54,6 +54,11 @@ class Model:
         self.go.set()
         self._answer = answer if callable(answer) else lambda _: answer
 
+    def let_go(self) -> None:
+        """Answer the calls that wait now, and none that comes later."""
+        self.go.set()
+        self.go.clear()
+
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         self.calls += 1
         answer = self._answer(self.calls)

@@ -13,11 +13,12 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import llama
+from tests.support import command, llama
 from tests.support.llama import LlamaServer
 from trustgraph_prompt import errors
 from trustgraph_prompt.ask import ask
@@ -201,14 +202,22 @@ class TestSchemas:
         ids=["recursive", "boolean", "grammar too large"],
     )
     async def test_a_schema_that_the_server_refuses_is_told_in_words(
-        self, provider: OpenAIProvider, refused: Any, stream: bool
+        self, provider: OpenAIProvider, refused: Any
     ) -> None:
         schema = {"type": "object", "properties": {"like": refused}}
-        deltas = await heard(provider, Call(QUESTION, config(4), response_schema=schema, stream=stream))
-        well_taken = await provider.complete(QUESTION, config=config(48), response_schema=choice("red"))
+        deltas = await heard(provider, Call(QUESTION, config(2), response_schema=schema))
 
         assert next(delta.schema_path for delta in deltas if delta.schema_path) == "prompt"
-        assert well_taken.schema_path == "strict"  # it is that schema that was refused, not all of them
+        assert provider.schema_path == "prompt"
+
+    async def test_one_schema_that_is_refused_says_nothing_of_the_next(
+        self, provider: OpenAIProvider, stream: bool
+    ) -> None:
+        refused = {"type": "object", "properties": {"like": {"$ref": "#"}}}
+        for schema, path in ((refused, "prompt"), (choice("red"), "strict"), (refused, "prompt")):
+            deltas = await heard(provider, Call(QUESTION, config(2), response_schema=schema, stream=stream))
+
+            assert next(delta.schema_path for delta in deltas if delta.schema_path) == path
 
     async def test_a_schema_that_has_to_go_natively_or_not_at_all_is_refused(
         self, server: LlamaServer
@@ -326,30 +335,32 @@ class TestRefusals:
 
 
 class TestLoading:
-    async def test_a_server_that_loads_says_so_and_then_wants_its_key(self) -> None:
+    async def test_who_asks_while_the_model_loads_is_answered_when_it_has_and_with_the_key(self) -> None:
         if reason := llama.missing():
             pytest.skip(reason)
-        server, seen = LlamaServer(api_key="sk-right-0123456789"), []
+        server = LlamaServer(api_key="sk-right-0123456789")
         try:
             async with OpenAIProvider(server.url, llama.MODEL, api_key="sk-right-0123456789") as provider:
-                deadline = time.monotonic() + 60
-                while time.monotonic() < deadline:
-                    try:
-                        await heard(provider, Call(QUESTION, config(1)))
-                        break
-                    except errors.ProviderError as error:
-                        seen.append(error)
-                        await asyncio.sleep(0.01)
+                outcome = await asked(
+                    provider,
+                    config(16, grammar=lines("{1}")),
+                    retry=RetryPolicy(max_attempts=10_000),
+                    sleep=lambda seconds: asyncio.sleep(0.02),
+                )
+                await provider.ready()
             async with OpenAIProvider(server.url, llama.MODEL, api_key="sk-wrong-0123456789") as provider:
                 with pytest.raises(errors.ProviderAuthentication) as refused:
                     await heard(provider, Call(QUESTION, config(1)))
+                with pytest.raises(errors.ProviderAuthentication):
+                    await provider.ready()
         finally:
             server.end()
 
-        categories = [error.category for error in seen]
+        categories = [call.error.partition(":")[0] for call in outcome.calls if call.error]
+        assert outcome.ok
         assert "provider_model_not_loaded" in categories
-        assert categories == sorted(categories, reverse=True)  # unavailable, then loading, then never again
-        assert all(error.transient for error in seen)
+        # not there yet, then loading, and never again the one after the other
+        assert categories == sorted(categories, reverse=True)
         assert "sk-wrong" not in str(refused.value)
 
 
@@ -441,23 +452,45 @@ class TestAsking:
         assert 1 <= len(outcome.calls) <= 4
         assert outcome.ok or outcome.explain()
 
-    async def test_a_server_that_still_loads_is_waited_for(self) -> None:
-        if reason := llama.missing():
-            pytest.skip(reason)
-        server = LlamaServer()
-        try:
-            async with OpenAIProvider(server.url, llama.MODEL) as provider:
-                outcome = await asked(
-                    provider,
-                    config(16, grammar=lines("{1}")),
-                    retry=RetryPolicy(max_attempts=10_000),
-                    sleep=lambda seconds: asyncio.sleep(0.02),
-                )
-        finally:
-            server.end()
 
-        assert outcome.ok
-        assert {call.why for call in outcome.calls[1:]} == {"transient"}
+class TestCommand:
+    def test_a_prompt_is_asked_by_hand(self, server: LlamaServer, tmp_path: Path) -> None:
+        prompt = {
+            "dialect": "jinja",
+            "prompt": "Which colour has {{ thing }}?",
+            "response-type": "json",
+            "schema": choice("red", "green"),
+            "model": {"temperature": 0, "max-tokens": 48},
+        }
+        (tmp_path / "colour.yaml").write_text(json.dumps(prompt))
+        done = command.run(
+            *("ask", "colour", "--templates", tmp_path, "--term", "thing=grass"),
+            *("--base-url", server.url, "--model", llama.MODEL),
+        )
+
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["colour"] in ("red", "green")
+
+    def test_a_document_gives_objects(self, server: LlamaServer, tmp_path: Path) -> None:
+        prompt = {
+            "dialect": "jinja",
+            "prompt": "List numbers of {{ text }}",
+            "response-type": "jsonl",
+            "schema": NUMBER,
+            "model": {"max-tokens": 8},
+        }
+        for name in ("extract-definitions", "extract-relationships"):
+            (tmp_path / f"{name}.yaml").write_text(json.dumps(prompt))
+        (tmp_path / "notes.txt").write_text("Chalk is white. Basalt is black.")
+        done = command.run(
+            *("extract", tmp_path / "notes.txt", "--templates", tmp_path, "--output", tmp_path / "out.jsonl"),
+            *("--base-url", server.url, "--model", llama.MODEL),
+        )
+
+        assert done.returncode == 0, done.stderr
+        found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+        assert all(isinstance(one["object"]["n"], int) for one in found)
+        assert f"{len(found)} objects from 1 chunk of 1 file" in done.stderr + done.stdout
 
 
 async def asked(

@@ -14,7 +14,7 @@ from tests.support.asking import Clock, lines, numbers
 from tests.support.keeping import Model, definition, keep
 from trustgraph_prompt.ask import Cache, MemoryCache, Piece
 from trustgraph_prompt.cost import Budget, Usage
-from trustgraph_prompt.errors import ProviderInvalidRequest, Reason
+from trustgraph_prompt.errors import PromptError, ProviderInvalidRequest, Reason
 from trustgraph_prompt.llm import ScriptedAnswer
 from trustgraph_prompt.llm.limiter import Limiter
 from trustgraph_prompt.llm.limits import Limits
@@ -206,6 +206,25 @@ class TestWhoMayHaveIt:
         assert model.calls == 1
 
 
+class TestTheKeyOfAPrompt:
+    @pytest.mark.parametrize(
+        ("said", "seconds"),
+        [(True, 3600), (False, None), ({"seconds": 1}, 1), ({"seconds": 86400.5}, 86400.5)],
+    )
+    def test_it_says_for_how_long_and_makes_no_other_prompt(
+        self, said: object, seconds: float | None
+    ) -> None:
+        prompt = definition(cache=said)
+
+        assert prompt.cache == seconds
+        assert prompt.version == definition(cache=False).version
+
+    @pytest.mark.parametrize("said", [3600, "yes", None, {}, {"seconds": 0}, {"seconds": -5}, {"minutes": 5}])
+    def test_what_is_no_time_is_refused(self, said: object) -> None:
+        with pytest.raises(PromptError, match="/cache"):
+            definition(cache=said)
+
+
 class TestWhatIsKept:
     @pytest.mark.parametrize(
         ("format", "answer"),
@@ -326,18 +345,15 @@ class TestInFlight:
     async def test_what_can_never_be_kept_is_not_asked_in_single_file(self) -> None:
         cache, model = MemoryCache(), Model("Well.")
         model.go.clear()
-
         asking = [asyncio.create_task(keep(model, cache)) for _ in range(20)]
-        rounds = 0
-        while not all(task.done() for task in asking):
-            model.go.clear()
-            await settled()
-            model.go.set()
-            await settled()
-            rounds += 1
 
-        assert model.calls == 20
-        assert rounds <= 3
+        for calls in (1, 2, 20):
+            await settled()
+            assert model.calls == calls
+            model.let_go()
+        outcomes = await asyncio.gather(*asking)
+
+        assert not any(outcome.cached for outcome in outcomes)
 
     async def test_who_gives_up_does_not_take_the_others_along(self) -> None:
         cache, model = MemoryCache(), Model(JUST_ONE)

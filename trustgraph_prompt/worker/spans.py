@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from opentelemetry.context import Context
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
@@ -74,7 +73,7 @@ class Spans(Tracing):
         with (
             self._tracer.start_as_current_span(
                 f"process {flow.input.topic}",
-                context=_PROPAGATOR.extract(_readable(message.properties), Context()),
+                context=_PROPAGATOR.extract(_readable(message.properties)),
                 kind=SpanKind.CONSUMER,
                 attributes=attributes,
                 record_exception=False,
