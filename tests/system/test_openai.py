@@ -8,6 +8,7 @@ import itertools
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import format_datetime
 
@@ -587,6 +588,13 @@ class TestTrouble:
         async with OpenAIProvider(server.url, "small", timeout=timeout) as provider:
             with pytest.raises(errors.ProviderUnavailable, match=message):
                 await heard(provider)
+
+    async def test_what_is_not_streamed_may_take_its_whole_time(self, server: ModelServer) -> None:
+        server.reply = lambda _: Reply([Then.HANG], content_type="application/json")
+        timeout = Timeout(first=0.01, total=0.3)
+        async with OpenAIProvider(server.url, "small", timeout=timeout) as provider:
+            with pytest.raises(errors.ProviderUnavailable, match=r"0\.3 seconds"):
+                await heard(provider, replace(CALL, stream=False))
 
     async def test_after_trouble_the_next_call_is_answered(
         self, server: ModelServer, provider: OpenAIProvider

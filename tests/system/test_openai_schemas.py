@@ -236,11 +236,12 @@ class TestFallingBack:
 
         assert paths(server) == ["strict", "strict", "native", "prompt", "strict", "prompt"]
 
+    @pytest.mark.parametrize("words", [FEATURE[0], ONE_SCHEMA[-1]])
     async def test_what_is_refused_beside_tools_may_be_taken_alone(
-        self, server: ModelServer, provider: OpenAIProvider
+        self, server: ModelServer, provider: OpenAIProvider, words: str
     ) -> None:
         server.reply = lambda body: (
-            refusal(ONE_SCHEMA[-1]) if body.keys() >= {"tools", "response_format"} else Reply(streamed("{}"))
+            refusal(words) if body.keys() >= {"tools", "response_format"} else Reply(streamed("{}"))
         )
         tools = [Tool("now", "Tells the time.", {"type": "object"})]
 

@@ -14,7 +14,7 @@ from tests.support.asking import Clock, lines, numbers
 from tests.support.keeping import Model, definition, keep
 from trustgraph_prompt.ask import Cache, MemoryCache, Piece
 from trustgraph_prompt.cost import Budget, Usage
-from trustgraph_prompt.errors import ProviderInvalidRequest, Reason
+from trustgraph_prompt.errors import PromptError, ProviderInvalidRequest, Reason
 from trustgraph_prompt.llm import ScriptedAnswer
 from trustgraph_prompt.llm.limiter import Limiter
 from trustgraph_prompt.llm.limits import Limits
@@ -204,6 +204,25 @@ class TestWhoMayHaveIt:
         await keep(Limiter(model, Limits(in_flight=1)), cache)
 
         assert model.calls == 1
+
+
+class TestTheKeyOfAPrompt:
+    @pytest.mark.parametrize(
+        ("said", "seconds"),
+        [(True, 3600), (False, None), ({"seconds": 1}, 1), ({"seconds": 86400.5}, 86400.5)],
+    )
+    def test_it_says_for_how_long_and_makes_no_other_prompt(
+        self, said: object, seconds: float | None
+    ) -> None:
+        prompt = definition(cache=said)
+
+        assert prompt.cache == seconds
+        assert prompt.version == definition(cache=False).version
+
+    @pytest.mark.parametrize("said", [3600, "yes", None, {}, {"seconds": 0}, {"seconds": -5}, {"minutes": 5}])
+    def test_what_is_no_time_is_refused(self, said: object) -> None:
+        with pytest.raises(PromptError, match="/cache"):
+            definition(cache=said)
 
 
 class TestWhatIsKept:

@@ -29,10 +29,11 @@ _REMEMBERED = 1_000
 
 @dataclass(slots=True)
 class Wanted:
-    """One schema as it is asked for; `first` is the first path that is worth trying."""
+    """One schema as it is asked for: the first path that is worth trying, and whether without tools."""
 
     name: str
     first: int
+    is_alone: bool
 
     def response_format(self, schema: Mapping[str, Any], path: SchemaPath | None) -> dict[str, Any] | None:
         """What goes onto the wire, the schema as it was written; None where the path is in words."""
@@ -46,8 +47,9 @@ class SchemaPaths:
     """What a model has been seen to take, over all calls of a provider, however many at a time.
 
     A server's no is believed only once the same call was answered on a lesser path: what was refused then
-    is not tried again, for no schema where the words are about the feature and the model was never seen to
-    take it, else for this schema. `native` True: the first path or none; False: words only.
+    is not tried again, for no schema where the words are about the feature, the model was never seen to take
+    it and no tools stood beside it, else for this schema. `native` True: the first path or none; False:
+    words only.
     """
 
     def __init__(self, native: bool | None) -> None:
@@ -63,7 +65,7 @@ class SchemaPaths:
         key = digest, bool(call.tools), call.stream, goes_on(call)
         if key not in self._wanted:
             first = _STRICT if is_strict(schema) else _NATIVE
-            self._wanted[key] = Wanted(_name(schema, digest), first)
+            self._wanted[key] = Wanted(_name(schema, digest), first, not call.tools)
         return self._wanted[key]
 
     def to_try(self, wanted: Wanted) -> tuple[SchemaPath, ...]:
@@ -77,7 +79,7 @@ class SchemaPaths:
         """A call was answered on `path`, after these refusals of better ones."""
         for refused, refusal in refusals:
             lesser = PATHS.index(refused) + 1
-            if refusal.is_of_feature and not self._has_taken(refused):
+            if refusal.is_of_feature and wanted.is_alone and not self._has_taken(refused):
                 self._first = max(self._first, lesser)
             else:
                 wanted.first = max(wanted.first, lesser)
