@@ -233,7 +233,6 @@ async def throughput(url: str) -> None:
         began, cpu_began, before = time.monotonic(), time.process_time(), done
         for _ in range(SECONDS):
             await asyncio.sleep(1)
-            gc.collect()
             resident.append(resident_megabytes())
         took, cpu_took, count = time.monotonic() - began, time.process_time() - cpu_began, done - before
         for task in tasks:

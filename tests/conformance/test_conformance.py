@@ -23,6 +23,7 @@ CASES = sorted(path.stem for path in HERE.glob("[0-9]*.yaml"))
 CASE = {"provider", "replies", "calls", "requests"}
 CALL = {"complete", "ready", "response", "error", "heard", "retries"}
 HELLO = [{"role": "user", "content": "Hello?"}]
+TURNS = [b""] * 20  # of the loop, in which the client reads what has come before the connection breaks
 NOBODY = "http://127.0.0.1:9"  # the port "discard", where nothing listens
 
 
@@ -157,7 +158,7 @@ def reply_of(written: Mapping[str, Any]) -> Reply:
     status, headers = written.get("status", 200), written.get("headers", {})
     if "events" in written:
         parts: list[bytes | Then] = [*events_of(written["events"])]
-        return Reply(parts + [Then.DROP] * ("drop" in written), status, headers)
+        return Reply(parts + [*TURNS, Then.DROP] * ("drop" in written), status, headers)
     if "hang" in written or "drop" in written:
         return Reply([Then.HANG if "hang" in written else Then.DROP], status, headers)
     if "text" in written:

@@ -338,6 +338,8 @@ BAD = {
     "messages that are none": (b'{"messages": [1]}', "messages/0"),
     "a role that is none": (b'{"messages": [{"role": "tool", "content": ""}]}', "messages/0/role"),
     "labels that are none": (b'{"labels": {"a": 1}}', "labels/a"),
+    "a call without a number": (b'{"labels": {"call": "first"}}', "labels/call"),
+    "a call with a huge number": (b'{"labels": {"call": "' + b"9" * 5000 + b'"}}', "labels/call"),
     "settings of another kind": (b'{"settings": {"temperature": "hot"}}', "settings/temperature"),
     "a count that is none": (b'{"settings": {"max_tokens": true}}', "settings/max_tokens"),
     "extras that are none": (b'{"settings": {"extras": []}}', "settings/extras"),

@@ -15,8 +15,10 @@ import pytest
 
 from tests.support.command import run
 from tests.support.house import DEFINITION, Heard, entry
+from tests.support.model_server import ModelServer
 from tests.support.processes import Process
 from trustgraph_prompt.broker import Broker, connect
+from trustgraph_prompt.llm import Call, Message, RuntimeConfig, TopicProvider
 from trustgraph_prompt.wire import PromptRequest
 
 ANSWER = "".join(f'{{"entity": "e{n}", "definition": "d{n}"}}\n' for n in range(3))
@@ -67,13 +69,14 @@ class Site:
 
     async def prompts(self) -> Process:
         files = ("--flows", self.folder / "flow.yaml", "--templates", self.folder / "templates.json")
-        return await self._start("run", *files)
+        return await self.start("run", *files)
 
     async def completions(self, *options: object) -> Process:
         script = f"scripted:{self.folder / 'script.jsonl'}"
-        return await self._start("complete", "--provider", script, "--drain-timeout", "0.1", *options)
+        return await self.start("complete", "--provider", script, "--drain-timeout", "0.1", *options)
 
-    async def _start(self, command: str, *options: object) -> Process:
+    async def start(self, command: str, *options: object) -> Process:
+        """A process of the command, once it is ready."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "trustgraph_prompt", command, "--broker", self.url),
             *(*map(str, options), "--http", "127.0.0.1:0"),
@@ -140,6 +143,38 @@ async def test_trustgraphs_client_is_answered_on_the_topics_it_knows(site: Site,
     assert [answer["response"] for answer in answers] == ["Hello, world.", "Hello", ", wor", "ld.", ""]
     assert answers[-1]["in_token"] > 0
     assert all(answer["error"] is None for answer in answers)
+
+
+async def test_a_server_is_asked_for_what_flow_and_request_say(site: Site, broker: Broker) -> None:
+    flow = site.folder / "model.yaml"
+    flow.write_text(KEPT + 'parameters: {model: "large", temperature: "0.25"}\n')
+    schema = {
+        "type": "object",
+        "properties": {"b": {"type": "string"}, "a": {"type": "string"}},
+        "required": ["b", "a"],
+        "additionalProperties": False,
+    }
+    server = ModelServer()
+    await server.start()
+    await site.start("complete", "--flows", flow, "--base-url", server.url, "--model", "small")
+    caller = await broker.caller("flow:tg:completions", "flow:tg:completed")
+    provider = TopicProvider(caller, timeout=60)
+    question = [Message("system", "Be brief."), Message("user", "Hello?"), Message("assistant", "Yes?")]
+    question.append(Message("user", "Who are you?"))
+
+    response = await provider.complete(question, config=RuntimeConfig(max_tokens=9), response_schema=None)
+    async with aclosing(provider.stream(Call(question, response_schema=schema))) as deltas:
+        paths = [delta.schema_path async for delta in deltas]
+    await caller.close()
+    await server.stop()
+
+    assert response.message.content == "Hello."
+    first, second = server.bodies
+    assert (first["model"], first["temperature"], first["max_tokens"]) == ("large", 0.25, 9)
+    assert [message["role"] for message in first["messages"]] == ["system", "user", "assistant", "user"]
+    sent = second["response_format"]["json_schema"]
+    assert (json.dumps(sent["schema"]), sent["strict"]) == (json.dumps(schema), True)
+    assert paths[-1] == "strict"
 
 
 async def test_a_prompt_worker_asks_over_topics(site: Site, broker: Broker) -> None:

@@ -99,8 +99,7 @@ def strictly(text: str) -> Any:
         raise ValueError(constant)
 
     value = json.loads(text, parse_constant=refuse)
-    if "Infinity" in json.dumps(value):  # a number that no float is large enough for
-        raise ValueError(text)
+    json.dumps(value, allow_nan=False)  # refuses a number that no float is large enough for
     return value
 
 

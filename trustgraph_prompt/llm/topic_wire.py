@@ -35,6 +35,9 @@ _REQUESTS_FAULT = ("invalid-request", "not-implemented", "too-large")
 
 _WORDS: Mapping[str, str] = {"user": "User", "assistant": "Assistant"}
 
+#: Digits of the number of a call: nobody makes more of them.
+_LONGEST_NUMBER = 9
+
 _NUMBERS = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
 _COUNTS = ("max_tokens", "seed")
 
@@ -66,7 +69,10 @@ def request(call: Call) -> TextCompletionRequest:
 
 
 def call(request: TextCompletionRequest) -> Call:
-    """The call that a request asks for. Raises `RequestError` for settings that are none."""
+    """The call that a request asks for. Raises `RequestError` for settings and labels that are none."""
+    number = request.labels.get("call", "1")
+    if not (number.isascii() and number.isdecimal() and len(number) <= _LONGEST_NUMBER):
+        raise RequestError("TextCompletionRequest/labels/call: expected the number of a call")
     if request.messages is None:
         system = [Message("system", request.system)] if request.system.strip() else []
         messages = [*system, Message("user", request.prompt)]
