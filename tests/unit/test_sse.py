@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trustgraph_prompt.llm.sse import EventStream, EventTooLarge
+from trustgraph_prompt.llm.openai.sse import EventStream, EventTooLarge
 
 STREAM = (
     b": keep-alive\n\n"

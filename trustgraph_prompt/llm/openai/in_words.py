@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from trustgraph_prompt.llm.encoding import encode
+from trustgraph_prompt.llm.openai.encoding import encode
 from trustgraph_prompt.llm.records import Message, TextBlock
 
 _DIRECTIVE = (

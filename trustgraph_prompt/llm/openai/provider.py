@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import aiohttp
 
-from trustgraph_prompt.llm import in_words, openai_models, openai_request
 from trustgraph_prompt.llm.complete import Completer
-from trustgraph_prompt.llm.openai_answer import Answer
-from trustgraph_prompt.llm.openai_errors import Refusal
-from trustgraph_prompt.llm.openai_http import Server, body_of, events_of
-from trustgraph_prompt.llm.openai_request import Dialect, Prefill
-from trustgraph_prompt.llm.openai_schema import SchemaPaths, Wanted
-from trustgraph_prompt.llm.openai_tools import Contracts, contracts
+from trustgraph_prompt.llm.openai import in_words, models, request
+from trustgraph_prompt.llm.openai.answer import Answer
+from trustgraph_prompt.llm.openai.errors import Refusal
+from trustgraph_prompt.llm.openai.http import Server, body_of, events_of
+from trustgraph_prompt.llm.openai.request import Dialect, Prefill
+from trustgraph_prompt.llm.openai.schema import SchemaPaths, Wanted
+from trustgraph_prompt.llm.openai.tools import Contracts, contracts
 from trustgraph_prompt.llm.records import Call, Delta, Identity, SchemaPath
 from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, Patience, Timeout
 
@@ -103,7 +103,7 @@ class OpenAIProvider(Completer):
         patience = Patience(replace(self._timeout, first=seconds, total=seconds))
         with self._server.told("/models"):
             async with self._server.send(None, patience, "/models") as response:
-                openai_models.check(await body_of(response, patience), self.model)
+                models.check(await body_of(response, patience), self.model)
 
     async def close(self) -> None:
         """Close the connections. Idempotent."""
@@ -124,7 +124,7 @@ class OpenAIProvider(Completer):
         """What is known of the schema of a call, and the paths it may go, in turn."""
         if call.response_schema is None:
             return None, (None,)
-        if openai_request.goes_on(call) and self._dialect.prefill != "assistant":
+        if request.goes_on(call) and self._dialect.prefill != "assistant":
             # only llama.cpp holds the beginning and the rest together to it; for others the rest begins anew
             return None, ("prompt",)
         wanted = self._schema_paths.wanted(call, call.response_schema)
@@ -136,7 +136,7 @@ class OpenAIProvider(Completer):
         answer = Answer(tools, path)
         async with self._server.send(self._body(call, wanted, path), patience) as response:
             if _is_whole(response, call):
-                beginning = call.messages[-1].text if openai_request.goes_on(call) else ""
+                beginning = call.messages[-1].text if request.goes_on(call) else ""
                 for delta in answer.whole(await body_of(response, patience), beginning):
                     yield delta
                 return
@@ -152,7 +152,7 @@ class OpenAIProvider(Completer):
             messages = in_words.told(messages, schema)
         elif wanted and schema is not None:
             response_format = wanted.response_format(schema, path)
-        return openai_request.body(call, self._dialect, messages=messages, response_format=response_format)
+        return request.body(call, self._dialect, messages=messages, response_format=response_format)
 
 
 def _is_whole(response: aiohttp.ClientResponse, call: Call) -> bool:

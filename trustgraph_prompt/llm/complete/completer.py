@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.llm import validation
-from trustgraph_prompt.llm.answer import Expected
-from trustgraph_prompt.llm.completion import Completion, ListenToDeltas
-from trustgraph_prompt.llm.plain import each
+from trustgraph_prompt.llm.complete import validation
+from trustgraph_prompt.llm.complete.answer import Expected
+from trustgraph_prompt.llm.complete.attempts import Completion, ListenToDeltas
+from trustgraph_prompt.llm.complete.plain import each
 from trustgraph_prompt.llm.records import Call, Delta, Message, RuntimeConfig, Tool
 from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy

@@ -20,9 +20,9 @@ from trustgraph_prompt.errors import (
     ProviderUnavailable,
     excerpt,
 )
-from trustgraph_prompt.llm import network
-from trustgraph_prompt.llm.openai_errors import Refusal
-from trustgraph_prompt.llm.sse import EventStream, EventTooLarge
+from trustgraph_prompt.llm.openai import network
+from trustgraph_prompt.llm.openai.errors import Refusal
+from trustgraph_prompt.llm.openai.sse import EventStream, EventTooLarge
 from trustgraph_prompt.llm.timeout import Patience, Timeout
 
 #: Bytes of a body that comes in one piece, and of one that explains an error.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import orjson
 
 from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnsupportedContentBlock
-from trustgraph_prompt.llm.encoding import encode
+from trustgraph_prompt.llm.openai.encoding import encode
 from trustgraph_prompt.llm.records import Block, Call, ImageBlock, Message, RuntimeConfig, Tool
 
 #: How a server is told that the last message of the assistant's is the beginning of its answer: by nothing

@@ -17,8 +17,8 @@ from typing import Any
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.errors import ContractError, ProviderInvalidRequest, ProviderUnsupportedContentBlock
-from trustgraph_prompt.llm import plain
-from trustgraph_prompt.llm.plain import each, json_object, text, wrong
+from trustgraph_prompt.llm.complete import plain
+from trustgraph_prompt.llm.complete.plain import each, json_object, text, wrong
 from trustgraph_prompt.llm.records import Block, ImageBlock, Message, RuntimeConfig, TextBlock, Tool, ToolCall
 
 _ROLES = ("system", "user", "assistant", "tool")

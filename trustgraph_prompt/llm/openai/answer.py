@@ -11,9 +11,9 @@ import orjson
 
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderInvalidResponse, excerpt
-from trustgraph_prompt.llm.openai_body import Body
-from trustgraph_prompt.llm.openai_errors import Refusal
-from trustgraph_prompt.llm.openai_tools import Contracts, ToolCalls
+from trustgraph_prompt.llm.openai.body import Body
+from trustgraph_prompt.llm.openai.errors import Refusal
+from trustgraph_prompt.llm.openai.tools import Contracts, ToolCalls
 from trustgraph_prompt.llm.records import Delta, FinishReason, SchemaPath
 
 #: Characters of an answer, its thinking and its tool calls included.

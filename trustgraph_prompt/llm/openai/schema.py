@@ -11,9 +11,9 @@ from typing import Any
 from cachetools import LRUCache
 
 from trustgraph_prompt.contract.strict import is_strict
-from trustgraph_prompt.llm.encoding import encode
-from trustgraph_prompt.llm.openai_errors import Refusal
-from trustgraph_prompt.llm.openai_request import goes_on
+from trustgraph_prompt.llm.openai.encoding import encode
+from trustgraph_prompt.llm.openai.errors import Refusal
+from trustgraph_prompt.llm.openai.request import goes_on
 from trustgraph_prompt.llm.records import Call, SchemaPath
 
 #: The paths, from what binds the server most to what binds it least.

@@ -10,8 +10,8 @@ from typing import Any
 
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, StructuredOutputInvalid
-from trustgraph_prompt.llm.answer import Answer, Expected
-from trustgraph_prompt.llm.plain import text
+from trustgraph_prompt.llm.complete.answer import Answer, Expected
+from trustgraph_prompt.llm.complete.plain import text
 from trustgraph_prompt.llm.records import Call, Delta, Message
 from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy, transient
