@@ -14,8 +14,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from tests.support import hearing
-from tests.support.hearing import last
+from tests.support.deltas import CALL, heard, last, text
 from tests.support.model_server import DONE, ModelServer, Reply, Then, event, in_chunks, said, streamed, used
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Usage
@@ -30,31 +29,14 @@ from trustgraph_prompt.llm import (
     Tool,
 )
 
-CALL = Call([Message("system", "Be brief."), Message("user", "Say it.")])
 KEY = "sk-very-secret-0123456789"
 QUERY = "pa55"
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
 
 
 @pytest.fixture
 async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
     async with OpenAIProvider(server.url, "small", api_key=KEY) as provider:
         yield provider
-
-
-async def heard(provider: OpenAIProvider, call: Call = CALL) -> list[Delta]:
-    return await hearing.heard(provider, call)
-
-
-async def text(provider: OpenAIProvider, call: Call = CALL) -> str:
-    return hearing.text_of(await heard(provider, call))
 
 
 class TestRequests:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.support.hearing import heard, last, text_of
+from tests.support.deltas import heard, last, text_of
 from tests.support.model_server import DONE, ModelServer, Reply, event, said, whole
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Usage
@@ -24,20 +24,6 @@ USAGE = {
     "prompt_tokens_details": {"cached_tokens": 8, "audio_tokens": 0},
     "cost": 0.01,
 }
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@pytest.fixture
-async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
-    async with OpenAIProvider(server.url, "small") as provider:
-        yield provider
 
 
 def called(name: Any = "weather", arguments: Any = '{"place": "Łódź"}', id: Any = "c1") -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
 import orjson
 import pytest
 
-from tests.support.hearing import heard, text_of
+from tests.support.deltas import heard, text_of
 from tests.support.model_server import ModelServer, Reply, streamed, whole
 from trustgraph_prompt import errors
 from trustgraph_prompt.llm import (
@@ -35,20 +35,6 @@ WEATHER = Tool(
     },
 )
 SCHEMA = {"type": "object", "properties": {"zoo": {"type": "string"}, "ant": {"type": "string"}}}
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@pytest.fixture
-async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
-    async with OpenAIProvider(server.url, "small") as provider:
-        yield provider
 
 
 async def sent(server: ModelServer, provider: OpenAIProvider, call: Call) -> dict[str, Any]:
