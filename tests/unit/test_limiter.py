@@ -65,7 +65,7 @@ class Model:
 
 
 def limits(**limit: int | None) -> Limits:
-    return Limits(**limit, clock=now)
+    return Limits(**limit, clock=now)  # type: ignore[arg-type]
 
 
 def question(tokens: int, answer: int | None = None, name: str = "") -> Call:

@@ -7,11 +7,11 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from trustgraph_prompt.errors import ProviderRateLimit
-from trustgraph_prompt.llm.retry import LONGEST_WAIT
+from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
 
 MINUTE = 60.0
 
@@ -37,8 +37,8 @@ class Limits:
     for a pause that grows until a call is answered; calls that had been let in before add nothing to that.
     Calls to other servers go on.
 
-    `clock` is in seconds. All calls are of one event loop. Raises `ValueError` for a limit that lets nothing
-    through.
+    `clock` and `sleep` are in seconds. All calls are of one event loop. Raises `ValueError` for a limit that
+    lets nothing through.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class Limits:
         tokens_per_minute: int | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
     ) -> None:
         #: Calls that have been let in and have not left, and calls that wait to be let in.
         self.in_flight = self.waiting = 0
@@ -58,6 +59,7 @@ class Limits:
         self._tokens = _Window(_limit(tokens_per_minute))
         self._gates: dict[str, _Gate] = {}
         self._clock = clock
+        self._sleep = sleep
         self._turn = asyncio.Lock()  # whoever holds it is the next to be let in
         self._changed = asyncio.Event()  # for all who are first in a line to look again
 
@@ -133,9 +135,14 @@ class Limits:
 
     async def _rest(self, seconds: float) -> None:
         """Until the seconds are over, or something has changed before."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(None if seconds == math.inf else seconds):
-                await self._changed.wait()
+        either: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._changed.wait())]
+        if seconds < math.inf:
+            either.append(asyncio.ensure_future(self._sleep(seconds)))
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in either:
+                one.cancel()
 
     def _tell_of_change(self) -> None:
         self._changed.set()
