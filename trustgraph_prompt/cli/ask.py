@@ -10,6 +10,7 @@ import typer
 from trustgraph_prompt.cli import options, output
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.ask import Listen
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.prompts import PromptDefinition
     from trustgraph_prompt.reader import Outcome
@@ -33,19 +34,29 @@ def command(
 
     With --json it is the whole outcome: value, refused objects with reasons, calls, tokens.
     """
+    from trustgraph_prompt.cli.printer import Printer
+
     definition = options.prompt(options.prompts(templates), prompt)
     terms = options.terms(term)
     provider = options.provider(script, base_url, model)
     options.warn_of_terms(definition, terms)
-    with output.waiting(f"asking {model or script}"):
-        outcome = asyncio.run(_ask(definition, terms, provider))
-    output.print_outcome(outcome, as_json=as_json)
+    with output.waiting(f"asking {model or script}") as end_of_waiting:
+        printer = None if as_json else Printer(definition, end_of_waiting)
+        outcome = asyncio.run(_ask(definition, terms, provider, printer and printer.listen))
+    if printer is None:
+        output.print_json(output.outcome_as_json(outcome))
+    else:
+        printer.finish(outcome)
+    if not outcome.ok:
+        raise typer.Exit(1)
 
 
-async def _ask(prompt: PromptDefinition, terms: dict[str, object], provider: Provider) -> Outcome:
+async def _ask(
+    prompt: PromptDefinition, terms: dict[str, object], provider: Provider, listen: Listen | None
+) -> Outcome:
     from trustgraph_prompt.ask import ask
 
     try:
-        return await ask(prompt, prompt.question(terms), provider)
+        return await ask(prompt, prompt.question(terms), provider, listen=listen)
     finally:
         await provider.close()
