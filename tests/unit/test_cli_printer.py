@@ -106,8 +106,11 @@ class TestCutOff:
         limited = prompt("text", model={"max-tokens": 3})
         full = ScriptedAnswer("one two", finish_reason="length", usage=Usage(9, 3, 12))
         await show(limited, full)
-        told = "cut off: at the prompt's max-tokens, 3; `model: max-tokens` in the prompt file sets it\n"
-        assert capsys.readouterr() == ("one two\n", told)
+        assert capsys.readouterr() == (
+            "one two\n",
+            "cut off: at the prompt's max-tokens, 3\n"
+            "more room: a larger `model: max-tokens` in the prompt file, or shorter terms\n",
+        )
 
     async def test_at_a_limit_that_was_doubled(self, capsys: pytest.CaptureFixture[str]) -> None:
         limited = prompt("json", model={"max-tokens": 3})
@@ -116,7 +119,7 @@ class TestCutOff:
             for tokens in (3, 6, 12)
         ]
         await show(limited, *halves)
-        assert "cut off: at the prompt's max-tokens, 12;" in capsys.readouterr().err
+        assert "cut off: at the prompt's max-tokens, 12\n" in capsys.readouterr().err
 
     @pytest.mark.parametrize("model", [{}, {"max-tokens": 1000}])
     async def test_at_a_limit_of_the_server(
@@ -125,13 +128,15 @@ class TestCutOff:
         full = ScriptedAnswer("one two", finish_reason="length", usage=Usage(9, 3, 12))
         await show(prompt("text", model=model), full)
         assert capsys.readouterr().err == (
-            "cut off: after 3 tokens, by the server's own limit or its context; "
-            "`model: max-tokens` in the prompt file asks for more room, shorter terms leave more\n"
+            "cut off: after 3 tokens by the server's own limit or its context\n"
+            "more room: a larger `model: max-tokens` in the prompt file, or shorter terms\n"
         )
 
     async def test_because_it_repeats_itself(self, capsys: pytest.CaptureFixture[str]) -> None:
         await show(prompt("text"), ScriptedAnswer("again and again, " * 200, finish_reason="length"))
-        assert "; the answer was cut, and only repeated itself\n" in capsys.readouterr().err
+        told = capsys.readouterr().err
+        assert "; the answer was cut, and only repeated itself\n" in told
+        assert "more room" not in told
 
     async def test_where_no_limit_is_known(self, capsys: pytest.CaptureFixture[str]) -> None:
         cut = ScriptedAnswer('{"n": 1}\n{"n"', finish_reason=None)

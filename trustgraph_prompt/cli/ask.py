@@ -30,9 +30,10 @@ def command(
     templates: options.TemplatesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Ask one prompt and print its value: a text, a JSON value, or one object a line.
+    """Ask one prompt and print its value: a text as it comes, one object a line as each stands, a JSON value.
 
-    With --json it is the whole outcome: value, refused objects with reasons, calls, tokens.
+    What was refused or cut goes to standard error. With --json the whole outcome is printed, at the end:
+    value, refused objects with reasons, calls, tokens.
     """
     from trustgraph_prompt.cli.printer import Printer
 
@@ -41,9 +42,10 @@ def command(
     provider = options.provider(script, base_url, model)
     options.warn_of_terms(definition, terms)
     with output.waiting(f"asking {model or script}") as end_of_waiting:
-        printer = None if as_json else Printer(definition, end_of_waiting)
-        outcome = asyncio.run(_ask(definition, terms, provider, printer and printer.listen))
-    if printer is None:
+        printer = Printer(definition, end_of_waiting)
+        listen = None if as_json else printer.listen
+        outcome = asyncio.run(_ask(definition, terms, provider, listen))
+    if as_json:
         output.print_json(output.outcome_as_json(outcome))
     else:
         printer.finish(outcome)

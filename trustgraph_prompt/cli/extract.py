@@ -70,6 +70,7 @@ def command(
     A line says where its object is from: {"prompt", "file", "chunk", "object"}. Lines gather in
     OUT.jsonl.part, which takes the place of OUT.jsonl at the end. What was answered is kept in
     OUT.jsonl.state: after an interruption, run the same command again, and only the rest is asked.
+    Exits with 1 where a question failed, and where answers were cut and not one object came.
     """
     from trustgraph_prompt.cli.destination import Destination
     from trustgraph_prompt.cli.progress import Progress
@@ -87,7 +88,7 @@ def command(
     provider = options.provider(script, base_url, model)
     jobs = extract.jobs(files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size)
     destination = Destination(out, files)
-    tally = Tally(jobs)
+    tally = Tally(jobs, {definition.id: definition.config.answer_limit for definition in asked})
     with Progress(tally) as progress:
         lines = gather.Lines(destination.write, bare=bare)
 
@@ -123,6 +124,9 @@ def command(
         raise typer.Exit(130)
     if tally.failed:
         output.note("run the same command again to ask once more what failed or was not asked")
+    if tally.came_to_nothing:
+        output.note("error: not one object came, and answers were cut off")
+    if tally.failed or tally.came_to_nothing:
         raise typer.Exit(1)
     if script is not None and not as_json:
         typer.echo(_the_same_with_a_model(script))

@@ -36,7 +36,7 @@ def json_text(value: object, *, pretty: bool = False) -> str:
 
 @contextmanager
 def waiting(for_what: str) -> Iterator[Callable[[], None]]:
-    """Something moves on standard error, where a person may be looking, until the block ends or it is called."""
+    """Something moves on standard error, where a person looks, until the block ends or calls what it got."""
     if not sys.stderr.isatty():
         yield lambda: None
         return

@@ -69,12 +69,17 @@ class Printer:
             for issue in rejected.issues:
                 output.note(f"refused object {rejected.index + 1}: {issue}")
         if outcome.truncated:
-            issues = [output.issue_as_json(issue) for issue in outcome.issues] if outcome.ok else []
-            limit = self._prompt.config.answer_limit
-            why = cut.why(issues, [asdict(call) for call in outcome.calls], limit, shorter="shorter terms")
-            output.note(f"cut off: {why}")
+            self._explain_the_cut(outcome)
         if outcome.cause is not None:
             output.note(f"error: {outcome.cause}")
         elif not outcome.ok:
             why = f"error: {outcome.reason.value}"
             output.note(why if objects else f"{why}: {outcome.explain()}")
+
+    def _explain_the_cut(self, outcome: Outcome) -> None:
+        issues = map(output.issue_as_json, outcome.issues if outcome.ok else ())
+        calls = map(asdict, outcome.calls)
+        why, lacked_room = cut.explain([*issues], [*calls], self._prompt.config.answer_limit)
+        output.note(f"cut off: {why}")
+        if lacked_room:
+            output.note(f"{cut.MORE_ROOM} shorter terms")
