@@ -7,11 +7,15 @@ import json
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from tests.support.command import PROGRAM, environment
 from tests.support.model_server import ModelServer, Reply, Then, said, streamed
+from trustgraph_prompt.cli import options
+from trustgraph_prompt.llm.openai import request
 
 SECONDS = 60.0
 ROCK = '{"entity": "chalk", "definition": "a soft rock"}'
@@ -28,11 +32,13 @@ async def server() -> AsyncIterator[ModelServer]:
 
 
 @asynccontextmanager
-async def asking(server: ModelServer, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def asking(
+    server: ModelServer, *arguments: str, **variables: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """The command, running, with pipes on its outputs."""
     process = await asyncio.create_subprocess_exec(
         *(str(PROGRAM), "ask", *arguments, "--base-url", server.url, "--model", "small"),
-        env=environment(),
+        env=environment(**variables),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -81,3 +87,40 @@ async def test_json_is_the_whole_outcome_at_the_end(server: ModelServer) -> None
         stdout, _ = await process.communicate()
     outcome = json.loads(stdout)
     assert (outcome["value"], [call["text"] for call in outcome["calls"]]) == ("Because.", ["Because."])
+
+
+async def test_a_server_that_can_go_on_is_told_to(server: ModelServer) -> None:
+    halves = iter([streamed("Because ", "length"), streamed("it is.")])
+    server.reply = lambda body: Reply(next(halves))
+    async with asking(server, *TEXT, "--prefill", "vllm") as process:
+        stdout, stderr = await process.communicate()
+    assert (stdout, stderr, process.returncode) == (b"Because it is.\n", b"", 0)
+    assert server.bodies[-1]["messages"][-1] == {"role": "assistant", "content": "Because "}
+    assert server.bodies[-1]["continue_final_message"] is True
+
+
+@pytest.mark.parametrize(
+    ("said", "variables", "sent"),
+    [
+        ([], {}, True),
+        (["--no-native-schema"], {}, False),
+        ([], {"TRUSTGRAPH_PROMPT_NATIVE_SCHEMA": "false"}, False),
+        (["--native-schema"], {"TRUSTGRAPH_PROMPT_NATIVE_SCHEMA": "false"}, True),
+    ],
+)
+async def test_a_server_is_sent_a_schema_unless_it_is_said_to_take_none(
+    said: list[str], variables: dict[str, str], sent: bool, server: ModelServer, tmp_path: Path
+) -> None:
+    (tmp_path / "rock.yaml").write_text(
+        "dialect: jinja\nprompt: Which rock?\nresponse-type: json\n"
+        "schema: {type: object, properties: {rock: {type: string}}, required: [rock]}\n"
+    )
+    server.reply = lambda body: Reply(streamed('{"rock": "chalk"}'))
+    async with asking(server, "rock", "--templates", str(tmp_path), *said, **variables) as process:
+        await process.communicate()
+    assert process.returncode == 0
+    assert ["response_format" in body for body in server.bodies] == [sent]
+
+
+def test_the_ways_to_go_on_are_those_that_the_provider_knows() -> None:
+    assert set(options.Prefill) == set(get_args(request.Prefill))

@@ -27,10 +27,12 @@ def command(
     script: options.ProviderOption = None,
     base_url: options.BaseUrlOption = None,
     model: options.ModelOption = None,
+    prefill: options.PrefillOption = None,
+    native_schema: options.NativeSchemaOption = None,
     templates: options.TemplatesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Ask one prompt and print its value: a text as it comes, one object a line as each stands, a JSON value.
+    """Ask one prompt and print the answer: a text as it comes, one object a line, or a JSON value at the end.
 
     What was refused or cut goes to standard error. With --json the whole outcome is printed, at the end:
     value, refused objects with reasons, calls, tokens.
@@ -39,7 +41,7 @@ def command(
 
     definition = options.prompt(options.prompts(templates), prompt)
     terms = options.terms(term)
-    provider = options.provider(script, base_url, model)
+    provider = options.provider(script, base_url, model, prefill, native_schema)
     options.warn_of_terms(definition, terms)
     with output.waiting(f"asking {model or script}") as end_of_waiting:
         printer = Printer(definition, end_of_waiting)

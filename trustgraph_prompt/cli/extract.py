@@ -54,16 +54,18 @@ def command(
     script: options.ProviderOption = None,
     base_url: options.BaseUrlOption = None,
     model: options.ModelOption = None,
+    prefill: options.PrefillOption = None,
+    native_schema: options.NativeSchemaOption = None,
     templates: options.TemplatesOption = None,
     term: options.TermOption = None,
-    chunk_size: Annotated[int, typer.Option(min=100, help="Characters of a chunk at most.")] = 2000,
-    concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Questions at once.")] = 8,
+    chunk_size: Annotated[
+        int, typer.Option(metavar="N", min=100, help="Characters of a chunk at most.")
+    ] = 2000,
+    concurrency: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Questions at once.")] = 8,
     bare: Annotated[
-        bool, typer.Option("--bare", metavar="", help="Write the objects alone, without where they are from.")
+        bool, typer.Option("--bare", help="Write the objects alone, without where they are from.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print the summary as JSON, for programs.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, for programs.")] = False,
 ) -> None:
     """Ask prompts about every chunk of some text files, and write each valid object as a line of OUT.jsonl.
 
@@ -85,7 +87,7 @@ def command(
         raise ConfigError("is the chunk that is asked about, and cannot be given", where="--term text")
     for definition in asked:
         options.warn_of_terms(definition, {"text", *terms})
-    provider = options.provider(script, base_url, model)
+    provider = options.provider(script, base_url, model, prefill, native_schema)
     jobs = extract.jobs(files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size)
     destination = Destination(out, files)
     tally = Tally(jobs, {definition.id: definition.config.answer_limit for definition in asked})
