@@ -63,6 +63,7 @@ async def ask(
         cache,
         listen=listen,
         seconds_left=allowance.seconds_left,
+        clock=clock,
     )
 
 
