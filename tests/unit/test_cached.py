@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,16 +14,18 @@ from hypothesis import strategies as st
 from tests.support.asking import Clock, lines, numbers
 from tests.support.caching import Model, definition, keep
 from trustgraph_prompt.ask import Cache, MemoryCache, Piece
+from trustgraph_prompt.ask.cached import is_worth_keeping
 from trustgraph_prompt.cost import Budget, Usage
-from trustgraph_prompt.errors import PromptError, ProviderInvalidRequest, Reason
+from trustgraph_prompt.errors import Issue, PromptError, ProviderInvalidRequest, Reason
 from trustgraph_prompt.llm import ScriptedAnswer
 from trustgraph_prompt.llm.limiter import Limiter
 from trustgraph_prompt.llm.limits import Limits
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import PromptDefinition
-from trustgraph_prompt.reader import Outcome, Stage
+from trustgraph_prompt.reader import Outcome, Rejected, Stage, read
 
 JUST_ONE = lines([1])
+NO_NUMBER = Issue(Reason.SCHEMA_MISSING_FIELD, 'no "n"')
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -180,14 +183,18 @@ class TestWhoMayHaveIt:
 
         assert model.calls == 2
 
-    async def test_another_text_or_model_has_answers_of_its_own(self) -> None:
-        cache, model, larger = MemoryCache(), Model(JUST_ONE), Model(JUST_ONE, model="large")
+    async def test_another_text_model_or_place_has_answers_of_its_own(self) -> None:
+        cache, model, larger, elsewhere = MemoryCache(), *(Model(JUST_ONE) for _ in range(3))
+        larger.identity = replace(model.identity, model="large")
+        elsewhere.identity = replace(model.identity, place="https://elsewhere.test/v1")
 
         await keep(model, cache)
         await keep(model, cache, text="Which numbers, then?")
+        await keep(model, cache, system="Be quick.")
         await keep(larger, cache)
+        await keep(elsewhere, cache)
 
-        assert (model.calls, larger.calls) == (2, 1)
+        assert (model.calls, larger.calls, elsewhere.calls) == (3, 1, 1)
 
     async def test_how_long_answers_are_kept_is_no_other_prompt(self) -> None:
         cache, model = MemoryCache(), Model(JUST_ONE)
@@ -254,6 +261,26 @@ class TestWhatIsKept:
         await keep(Model(lambda _: answer), cache, prompt=prompt)
 
         assert cache.kept == {}
+
+    @pytest.mark.parametrize(
+        "flaw",
+        [
+            {"truncated": True},
+            {"truncated": None},
+            {"value": []},
+            {"stage": Stage.SALVAGED},
+            {"rejected": (Rejected(1, "{}", (NO_NUMBER,), 0),)},
+            {"retracted": ({"n": 9},)},
+            {"issues": (NO_NUMBER,)},
+            {"cause": ProviderInvalidRequest("no")},
+        ],
+        ids=lambda flaw: next(iter(flaw)),
+    )
+    def test_nothing_with_a_flaw(self, flaw: dict[str, Any]) -> None:
+        sound = read(lines([1]), definition().contract, finish_reason="stop")
+
+        assert is_worth_keeping(sound)
+        assert not is_worth_keeping(replace(sound, **flaw))
 
     async def test_nothing_that_was_closed_up(self) -> None:
         cache, prompt = Shelf(), definition("json", repair=True)
