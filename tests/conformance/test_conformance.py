@@ -216,7 +216,10 @@ def said(response: Response[Any]) -> dict[str, Any]:
     """A response as JSON."""
     return {
         "content": response.message.content,
-        "tool_calls": [asdict(call) for call in response.message.tool_calls],
+        "tool_calls": [
+            {"id": call.id, "name": call.name, "arguments": call.arguments}
+            for call in response.message.tool_calls
+        ],
         "finish_reason": response.finish_reason,
         "usage": asdict(response.usage),
         "parsed": response.parsed,

@@ -22,7 +22,6 @@ from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.llm import (
     Call,
     Delta,
-    ImageBlock,
     Message,
     OpenAIProvider,
     RuntimeConfig,
@@ -134,10 +133,7 @@ class TestRequests:
             Call(CALL.messages, config=RuntimeConfig(extras={1: 2})),  # type: ignore[dict-item]
             Call([Message("user", "half of a pair: \ud83e")]),
             Call([*CALL.messages, Message("assistant", "It")]),
-            Call([Message("user", (ImageBlock(),))]),
-            Call([Message("user", (ImageBlock(base64_data="aGk="),))]),
-            Call(CALL.messages, tool_choice="perhaps"),
-            Call(CALL.messages, tools=[Tool("look_up", "Looks it up.", {"type": "text"})]),
+            Call(CALL.messages, tools=[Tool("look_up", "Looks it up.", {"maximum": {1}})]),
             Call(CALL.messages, response_schema={"type": "object", "maximum": {1}}),
         ],
     )
