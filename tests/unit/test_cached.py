@@ -58,6 +58,25 @@ class Shelf(Cache):
     async def close(self) -> None: ...
 
 
+class Slow(Shelf):
+    """One that takes as long as a test wants, and counts how often it is looked into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_up = 0
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def get(self, key: str) -> bytes | None:
+        self.looked_up += 1
+        await self.go.wait()
+        return await super().get(key)
+
+    async def set(self, key: str, value: bytes, seconds: float) -> None:
+        await self.go.wait()
+        await super().set(key, value, seconds)
+
+
 class TestAHit:
     async def test_it_costs_nothing_and_says_what_it_is(self) -> None:
         cache, model = MemoryCache(), Model(lambda _: ScriptedAnswer(lines([1, 2]), model="large"))
@@ -345,6 +364,33 @@ class TestInFlight:
         for pieces in heard:
             assert [value for piece in pieces for value in piece.objects] == numbers([1, 2])
         assert cache.in_flight == {}
+
+    async def test_what_is_kept_is_looked_up_once_for_all_who_ask_meanwhile(self) -> None:
+        cache, model = Slow(), Model(JUST_ONE)
+        await keep(model, cache)
+        cache.go.clear()
+
+        asking = [asyncio.create_task(keep(model, cache)) for _ in range(20)]
+        await settled()
+        cache.go.set()
+        outcomes = await asyncio.gather(*asking)
+
+        assert all(outcome.cached for outcome in outcomes)
+        assert cache.looked_up == 2
+
+    async def test_nobody_else_waits_until_an_answer_is_put_away(self) -> None:
+        cache, model = Slow(), Model(JUST_ONE)
+        model.go.clear()
+
+        first, second = (asyncio.create_task(keep(model, cache)) for _ in range(2))
+        await settled()
+        cache.go.clear()
+        model.go.set()
+        outcome = await second
+
+        assert (outcome.value, outcome.cached, first.done()) == (numbers([1]), True, False)
+        cache.go.set()
+        await first
 
     async def test_a_cache_that_keeps_nothing_still_shares_what_is_in_flight(self) -> None:
         cache, model = MemoryCache(max_bytes=1), Model(JUST_ONE)

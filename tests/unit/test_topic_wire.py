@@ -81,7 +81,12 @@ def test_a_conversation_is_told_in_words_too() -> None:
     assert request.prompt == 'User:\nWhich?\n\nAssistant:\n{"n": 1}\n\nUser:\nGo on.'
 
 
-@pytest.mark.parametrize("call", [CALL, CONVERSATION, Call([Message("user", "Alone.")])])
+SYSTEM, USER = CALL.messages
+
+
+@pytest.mark.parametrize(
+    "call", [CALL, CONVERSATION, Call([USER]), Call([USER, SYSTEM]), Call([SYSTEM, SYSTEM, USER])]
+)
 def test_the_other_side_has_the_same_call(call: Call) -> None:
     assert topic_wire.call(through(call)) == call
 
