@@ -65,7 +65,7 @@ def tool(found: object, place: str) -> Tool:
         _no_more(entry, place, ("type", "function"))
         _of_type(entry, place, "function")
         place, entry = f"{place}.function", _entry(entry["function"], f"{place}.function", "an object")
-    _no_more(entry, place, ("name", "description", "parameters", "strict"))
+    _no_more(entry, place, ("name", "description", "parameters"))
     description, parameters = entry.get("description"), entry.get("parameters")
     return Tool(
         entry.get("name"),  # type: ignore[arg-type]
