@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -319,14 +319,6 @@ class TestFilesThatAreNoDocuments:
         result = run("extract", DOCUMENT, "--provider", SCRIPTED, "--prompt", "question", folder=tmp_path)
         assert result.returncode == 2
         assert "question: it answers with text" in result.stderr
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
 
 
 class Recorded:

@@ -7,7 +7,6 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any
@@ -97,14 +96,6 @@ CATEGORY = {
     "cut": "provider_unavailable",
     "hangs": "provider_unavailable",
 }
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
 
 
 async def sleep(seconds: float) -> None:

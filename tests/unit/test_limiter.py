@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.deltas import CALL, text
 from tests.support.virtual_time import now, run
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderRateLimit, ProviderUnavailable
@@ -26,8 +27,6 @@ from trustgraph_prompt.llm import (
     ScriptedAnswer,
     ScriptedProvider,
 )
-
-HELLO = Call([Message("user", "Say it.")])
 
 
 class Model:
@@ -79,11 +78,7 @@ def used(tokens: int, **more: float) -> ScriptedAnswer:
     return ScriptedAnswer("x", usage=Usage(1, tokens - 1, tokens), delay=more.get("delay", 0))
 
 
-async def text(provider: Limiter, call: Call = HELLO) -> str:
-    return "".join([delta.text async for delta in provider.stream(call)])
-
-
-async def category(provider: Limiter, call: Call = HELLO) -> str:
+async def category(provider: Limiter, call: Call = CALL) -> str:
     """How a call went: answered, or the category of its error."""
     try:
         await text(provider, call)
@@ -113,7 +108,7 @@ class TestInFlight:
         async def main() -> None:
             provider = Limiter(Model(), limits(in_flight=1))
             for _ in range(3):
-                async with aclosing(provider.stream(HELLO)) as deltas:
+                async with aclosing(provider.stream(CALL)) as deltas:
                     await anext(deltas)
 
         run(main())
@@ -121,7 +116,7 @@ class TestInFlight:
     def test_a_call_that_is_left_is_left_by_the_provider_within(self) -> None:
         async def main() -> None:
             model = Model()
-            async with aclosing(Limiter(model, limits(in_flight=1)).stream(HELLO)) as deltas:
+            async with aclosing(Limiter(model, limits(in_flight=1)).stream(CALL)) as deltas:
                 await anext(deltas)
                 assert model.answering == 1
             assert model.answering == 0
@@ -148,7 +143,7 @@ class TestRequests:
             provider = Limiter(model, limits(requests_per_minute=3))
             await text(provider)
             await asyncio.sleep(29)  # 30 seconds after the first
-            await at_once(provider, [HELLO] * 7)
+            await at_once(provider, [CALL] * 7)
 
             assert model.times == [0, 30, 30, 60, 90, 90, 120, 150]
 
@@ -341,7 +336,7 @@ class TestRefusals:
             shared, pauses = watched()
             model = Model(refusal(30), *(refusal(30, delay=n) for n in range(1, 10)))
             provider = Limiter(model, shared)
-            await at_once(provider, [HELLO] * 10)
+            await at_once(provider, [CALL] * 10)
             assert now() == 9
             await text(provider)
 
@@ -354,7 +349,7 @@ class TestRefusals:
         async def main() -> None:
             model = Model(refusal(5), refusal(40, delay=3))
             provider = Limiter(model, limits())
-            await at_once(provider, [HELLO] * 2)
+            await at_once(provider, [CALL] * 2)
             await text(provider)
 
             assert model.times == [0, 0, 40]
@@ -378,7 +373,7 @@ class TestRefusals:
             shared, pauses = watched()
             model = Model(used(1, delay=2), refusal(), refusal())
             provider = Limiter(model, shared)
-            await at_once(provider, [HELLO] * 2)  # the answer comes after the refusal
+            await at_once(provider, [CALL] * 2)  # the answer comes after the refusal
             await category(provider)
 
             assert pauses == [1, 2]
