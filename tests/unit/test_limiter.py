@@ -18,6 +18,7 @@ from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderRateLimit, ProviderUnavailable
 from trustgraph_prompt.llm import (
     Call,
+    Completer,
     Delta,
     Identity,
     Limiter,
@@ -26,10 +27,11 @@ from trustgraph_prompt.llm import (
     RuntimeConfig,
     ScriptedAnswer,
     ScriptedProvider,
+    ToolCall,
 )
 
 
-class Model:
+class Model(Completer):
     """Answers with 40 characters after a second, unless told otherwise; knows when who began, and how many
     it is answering."""
 
@@ -212,6 +214,19 @@ class TestTokens:
             await text(provider, question(30))
 
             assert model.times == [0, 90]
+
+        run(main())
+
+    def test_the_calls_of_tools_are_part_of_what_was_said(self) -> None:
+        async def main() -> None:
+            call = ToolCall("1", "look", {}, "x" * 360)
+            model = ScriptedProvider(lambda _: [Delta(tool_calls=(call,))])
+            provider = Limiter(model, limits(tokens_per_minute=100))
+            await text(provider, question(10))
+            assert now() == 0
+
+            await text(provider, question(1))
+            assert now() == 60
 
         run(main())
 
@@ -452,7 +467,7 @@ def arrivals(draw: st.DrawFn) -> Arrival:
     )
 
 
-class Ledger:
+class Ledger(Completer):
     """Sees every call that is let in, with what it may take at most from then on."""
 
     prefill = False

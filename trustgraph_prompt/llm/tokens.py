@@ -48,7 +48,11 @@ def _of_images(message: Message) -> int:
 
 
 def _of_tool_calls(calls: Iterable[ToolCall]) -> int:
-    return sum(estimate(call.name) + _of_json(call.arguments) for call in calls)
+    return sum(
+        estimate(call.name)
+        + (_of_json(call.arguments) if call.arguments_text is None else estimate(call.arguments_text))
+        for call in calls
+    )
 
 
 def _of_json(value: Mapping[str, Any] | None) -> int:

@@ -7,7 +7,6 @@ Every function takes what the caller passed, whatever it is, changes none of it,
 from __future__ import annotations
 
 import binascii
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,7 +25,9 @@ _ROLES = ("system", "user", "assistant", "tool")
 _DETAILS = ("auto", "low", "high")
 _MEDIA_TYPE = re.compile(r"image/[a-z0-9.+-]+", re.IGNORECASE)
 _SETTINGS: Mapping[str, tuple[Any, str]] = {
-    **dict.fromkeys(("temperature", "top_p", "frequency_penalty", "presence_penalty"), (int | float, "a number")),
+    **dict.fromkeys(
+        ("temperature", "top_p", "frequency_penalty", "presence_penalty"), (int | float, "a number")
+    ),
     **dict.fromkeys(("max_tokens", "seed"), (int, "an integer")),
 }
 
@@ -106,7 +107,7 @@ def config(found: object, place: str = "config") -> RuntimeConfig:
         raise wrong(place, found, "a RuntimeConfig")
     for name, (kinds, expected) in _SETTINGS.items():
         value = getattr(found, name)
-        if value is not None and (not _is_number(value) or not isinstance(value, kinds)):
+        if value is not None and (not isinstance(value, kinds) or not _is_json_number(value)):
             raise wrong(f"{place}.{name}", value, expected)
     if found.stop_sequences is not None:
         for one, at in each(found.stop_sequences, f"{place}.stop_sequences"):
@@ -128,20 +129,25 @@ def response_schema(found: object) -> Contract | None:
         return found
     if isinstance(found, Mapping):
         return _object_contract(found, place)
-    if found in _JSON_TYPES or not isinstance(found, type):
-        raise wrong(place, found, "a JSON Schema of an object, a dataclass, a Pydantic model or a Contract")
     try:
-        return _contract_of(found)
+        contract = _contract_of(found) if isinstance(found, type) else None
     except ContractError as error:
         raise ProviderInvalidRequest(f"{place}: {error}") from error
+    if contract is None or not _is_of_object(contract):
+        raise wrong(place, found, "a JSON Schema of an object, a dataclass, a Pydantic model or a Contract")
+    return contract
 
 
 def object_schema(contract: Contract, place: str = "response_schema") -> Mapping[str, Any]:
     """The schema of a contract, which has an object at its root."""
     schema = contract.schema if isinstance(contract.schema, Mapping) else {}
-    if schema.get("type") != "object":
+    if not _is_of_object(contract):
         raise wrong(f"{place}.type", schema.get("type"), "object at the root")
     return schema
+
+
+def _is_of_object(contract: Contract) -> bool:
+    return isinstance(contract.schema, Mapping) and contract.schema.get("type") == "object"
 
 
 @lru_cache(128)
@@ -164,6 +170,11 @@ def _object_contract(schema: object, place: str) -> Contract:
         raise ProviderInvalidRequest(f"{place}: {error}") from error
     object_schema(contract, place)
     return contract
+
+
+def _is_json_number(value: Any) -> bool:
+    """Whether it is a number that wires carry: no bool, not infinite, integers of 64 bits."""
+    return not isinstance(value, bool) and -(2**63) <= value < 2**64
 
 
 def _message(said: Message, place: str) -> Message:
