@@ -607,7 +607,7 @@ def arrivals(draw: st.DrawFn) -> Arrival:
     )
 
 
-class Ledger(Completer):
+class Ledger:
     """Sees every call that is let in, with what it may take at most from then on."""
 
     def __init__(self, plan: list[Arrival]) -> None:
@@ -634,14 +634,17 @@ class Ledger(Completer):
             entry[1] = brought
 
 
-class Server:
+class Server(Completer):
     """One of those that a ledger sees."""
 
     prefill = False
 
     def __init__(self, ledger: Ledger, place: str) -> None:
         self.identity = Identity("test", place=place)
-        self.stream = ledger.answer
+        self.ledger = ledger
+
+    def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        return self.ledger.answer(call)
 
     async def close(self) -> None: ...
 
