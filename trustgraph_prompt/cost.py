@@ -45,8 +45,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Money for a million tokens. `cached` is for those of the prompt that were read from a cache of the
-    provider's; None is the price of the others.
+    """Money for a million tokens.
+
+    `cached` is for tokens of the prompt that the provider had in its own cache; None is what others cost.
     """
 
     prompt: float

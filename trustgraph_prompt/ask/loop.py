@@ -51,9 +51,7 @@ async def ask(
     Raises `ValueError` where `retry` has a deadline or tokens: they are the budget's.
     """
     if retry.deadline is not None or retry.tokens is not None:
-        raise ValueError(
-            "ask() has a budget for a retry's deadline and tokens"
-        )
+        raise ValueError("ask() has a budget for a retry's deadline and tokens")
     allowance = Allowance(budget, clock=clock, published=published, price=price)
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
     plan = Plan(prompt, question, provider, attempts)
