@@ -11,7 +11,7 @@ import sys
 import time
 import tracemalloc
 
-from tests.support.hostile import FRAGMENTS, HOSTILE
+from tests.support.hostile_texts import FRAGMENTS, HOSTILE
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.reader import StreamReader, read
 

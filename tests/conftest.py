@@ -1,11 +1,48 @@
-"""Brokers for every suite, of which `support/brokers.py` says more, and patience for every property."""
+"""For every suite: brokers (`support/brokers.py` says more), servers, and patience with every property."""
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support import redis_server as redis
+from tests.support.model_server import ModelServer
+from tests.support.redis_server import RedisServer
+from tests.support.requirements import unavailable
+from trustgraph_prompt.llm import OpenAIProvider
 
 # The machine may be busy: no example is too slow, time is bounded by tests of their own.
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
 pytest_plugins = ["tests.support.brokers"]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    """A model server that answers as a test tells it to."""
+    async with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
+    """Who asks that server."""
+    async with OpenAIProvider(server.url, "small") as provider:
+        yield provider
+
+
+@pytest.fixture
+def redis_server() -> Iterator[RedisServer]:
+    """A Redis of the test's own; the test must have the `redis` mark."""
+    if redis.BINARY is None:
+        unavailable("no redis-server: apt-get install redis-server")
+    with tempfile.TemporaryDirectory(prefix="tp-") as folder:
+        server = RedisServer(Path(folder))
+        server.start()
+        yield server
+        server.stop()

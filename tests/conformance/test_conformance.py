@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -40,14 +40,6 @@ def is_of_answers(case: Mapping[str, Any]) -> bool:
     """Whether the server does nothing in a case but answer, and the case says nothing of streams."""
     replies = case.get("replies", [])
     return bool(replies) and all("answer" in reply for reply in replies) and "stream" not in json.dumps(case)
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -224,7 +216,10 @@ def said(response: Response[Any]) -> dict[str, Any]:
     """A response as JSON."""
     return {
         "content": response.message.content,
-        "tool_calls": [asdict(call) for call in response.message.tool_calls],
+        "tool_calls": [
+            {"id": call.id, "name": call.name, "arguments": call.arguments}
+            for call in response.message.tool_calls
+        ],
         "finish_reason": response.finish_reason,
         "usage": asdict(response.usage),
         "parsed": response.parsed,

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from tests.support.house import House
+from tests.support.workers import House
 from trustgraph_prompt.broker import Broker
 
 

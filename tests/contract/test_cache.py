@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import tempfile
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.support.asking import lines
-from tests.support.keeping import Model, keep
-from tests.support.redis_server import BINARY, MISSING, RedisServer
+from tests.support.caching import Model, keep
+from tests.support.redis_server import RedisServer
 from trustgraph_prompt.ask import Cache, MemoryCache, RedisCache
 from trustgraph_prompt.errors import ConfigError
 
 PATIENCE = 60.0  # the machine may be busy
 
-needs_redis = [pytest.mark.redis, pytest.mark.skipif(BINARY is None, reason=MISSING)]
 
-
-@pytest.fixture
-def redis_server() -> Iterator[RedisServer]:
-    with tempfile.TemporaryDirectory(prefix="tp-") as folder:
-        server = RedisServer(Path(folder))
-        server.start()
-        yield server
-        server.stop()
-
-
-@pytest.fixture(params=["memory", pytest.param("redis", marks=needs_redis)])
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.redis)])
 async def cache(request: pytest.FixtureRequest) -> AsyncIterator[Cache]:
     if request.param == "memory":
         yield MemoryCache()
@@ -88,7 +75,7 @@ async def test_an_answer_is_kept_and_given(cache: Cache) -> None:
 class TestRedis:
     """Away, slow, or no Redis at all: everything is asked, and nobody waits for long."""
 
-    pytestmark = needs_redis
+    pytestmark = pytest.mark.redis
 
     async def test_two_processes_share_one(self, redis_server: RedisServer) -> None:
         one, other = (RedisCache(redis_server.url, timeout=PATIENCE) for _ in range(2))

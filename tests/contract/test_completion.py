@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.house import Heard, House, Script
+from tests.support.workers import Heard, House, Script
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import ProviderAuthentication, ProviderRateLimit, ProviderUnavailable

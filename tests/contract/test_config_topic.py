@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from tests.support.house import ENTRIES, House, Working, entry
+from tests.support.workers import ENTRIES, House, Working, entry
 from trustgraph_prompt.llm import Call, Delta, Identity
 from trustgraph_prompt.worker import config
 

@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.house import Working
+from tests.support.deltas import CALL, heard, last, text_of
 from tests.support.model_server import DONE, ModelServer, Reply, Then, in_chunks, said, used
+from tests.support.workers import Working
 from trustgraph_prompt import errors
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.broker import connect
@@ -19,7 +20,6 @@ from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import (
     Call,
     Completer,
-    Delta,
     Message,
     OpenAIProvider,
     Provider,
@@ -35,8 +35,6 @@ from trustgraph_prompt.worker.callers import Callers
 from trustgraph_prompt.worker.flow import Input, Outputs
 
 Play = Callable[[Iterable[ScriptedAnswer]], Provider]
-CALL = Call([Message("system", "Be brief."), Message("user", "Say it.")])
-
 REFUSALS = {
     errors.ProviderAuthentication: (401, b'{"error": {"message": "no", "code": "invalid_api_key"}}'),
     errors.ProviderUnavailable: (500, b"no"),
@@ -106,32 +104,14 @@ async def play(request: pytest.FixtureRequest) -> AsyncIterator[Play]:
         async with over_topics(url, space) as through:
             yield through
         return
-    server = ModelServer()
-    await server.start()
-    provider = OpenAIProvider(server.url, "small")
+    async with ModelServer() as server, OpenAIProvider(server.url, "small") as provider:
 
-    def over_the_wire(answers: Iterable[ScriptedAnswer]) -> Provider:
-        script = iter(answers)
-        server.reply = lambda body: over_http(next(script))
-        return provider
+        def over_the_wire(answers: Iterable[ScriptedAnswer]) -> Provider:
+            script = iter(answers)
+            server.reply = lambda body: over_http(next(script))
+            return provider
 
-    yield over_the_wire
-    await provider.close()
-    await server.stop()
-
-
-async def heard(provider: Provider, call: Call = CALL) -> list[Delta]:
-    async with aclosing(provider.stream(call)) as deltas:
-        return [delta async for delta in deltas]
-
-
-def text_of(deltas: list[Delta]) -> str:
-    return "".join(delta.text for delta in deltas)
-
-
-def last(deltas: list[Delta], name: str) -> object:
-    values = [getattr(delta, name) for delta in deltas]
-    return next((value for value in reversed(values) if value is not None), None)
+        yield over_the_wire
 
 
 @pytest.mark.parametrize("text", ["Hello.", 'żółć 🦉 \u2028 { "a": 1 }\r\n', "data: [DONE]\n\n", "x" * 3000])

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Iterator
 
 import pytest
 
-from tests.support.house import House
+from tests.support.workers import House
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.errors import ProviderRateLimit, ProviderUnavailable
 from trustgraph_prompt.llm import Call, Delta, Identity, ScriptedAnswer

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 
 import pytest
 
-from tests.support.house import House
+from tests.support.workers import House
 from trustgraph_prompt.cost import Budget, Price, Usage
 from trustgraph_prompt.llm import Call, Delta, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.worker import Answer

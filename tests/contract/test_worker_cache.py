@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.support.house import House
+from tests.support.workers import House
 from trustgraph_prompt.ask import MemoryCache
 from trustgraph_prompt.broker import Message
 from trustgraph_prompt.llm import Call

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import pytest
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, use_span
 
-from tests.support.house import House
 from tests.support.traces import (
     PARENT,
     TRACE,
@@ -20,6 +19,7 @@ from tests.support.traces import (
     trace_in,
     trace_of,
 )
+from tests.support.workers import House
 from trustgraph_prompt.ask import MemoryCache
 from trustgraph_prompt.broker import Message, topics
 from trustgraph_prompt.errors import ProviderInvalidModel, ProviderUnavailable

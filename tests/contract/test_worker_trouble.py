@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from tests.support.flaky import FlakyBroker
-from tests.support.house import ENTRIES, House, Working
+from tests.support.flaky_broker import FlakyBroker
+from tests.support.workers import ENTRIES, House, Working
 from trustgraph_prompt.broker import Broker, Consumer, Message, topics
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderUnavailable
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider

@@ -1,13 +1,11 @@
 """Pytest plugin: brokers for tests. `broker_url` and `space` run a test over memory, file and a real Pulsar.
 
 Tests with the `pulsar` mark get a real broker, which starts in the background while the others run; they
-come last for that. Where none can be had they skip and say why, or fail where `CI` or
-`TRUSTGRAPH_PROMPT_REQUIRE_PULSAR` is set.
+come last for that.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ import pytest
 
 from tests.support import pulsar_server
 from tests.support.pulsar_server import PulsarServer, Unavailable
+from tests.support.requirements import unavailable
 from trustgraph_prompt.broker import Broker, connect
 
 BROKERS: Final = ["memory", "file", pytest.param("pulsar", marks=pytest.mark.pulsar)]
@@ -89,9 +88,7 @@ def pulsar(request: pytest.FixtureRequest) -> PulsarServer:
     try:
         return request.config.stash[_STARTING].result()
     except Unavailable as reason:
-        if os.environ.get("CI") or os.environ.get("TRUSTGRAPH_PROMPT_REQUIRE_PULSAR"):
-            pytest.fail(f"a real Pulsar is required here: {reason}")
-        pytest.skip(f"no Pulsar: {reason}")
+        unavailable(f"no Pulsar: {reason}")
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import ssl
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from aiohttp import web
@@ -37,7 +37,7 @@ _TO_NOTICE_WHO_LEFT = 10
 class ModelServer:
     """Answers `POST /v1/chat/completions`; `reply` says how, of the body that was sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.reply: Callable[[dict[str, Any]], Reply] = lambda body: Reply(streamed("Hello."))
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -48,25 +48,30 @@ class ModelServer:
         self.on_the_wire: set[object] = set()  # answers that have not ended
         self.most_on_the_wire = 0
         self.url = ""
+        self._tls = tls
         self._closing = asyncio.Event()
 
-    async def start(self, tls: ssl.SSLContext | None = None) -> None:
+    async def __aenter__(self) -> Self:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, handler_cancellation=True)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=tls).start()
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls).start()
+        self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.stop()
+
+    async def stop(self) -> None:
+        self._closing.set()
+        await self._runner.cleanup()
 
     @property
     def port(self) -> int:
         """Where it listens."""
         port: int = self._runner.addresses[0][1]
         return port
-
-    async def stop(self) -> None:
-        self._closing.set()
-        await self._runner.cleanup()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         body = orjson.loads(await request.read() or b"{}")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final
 
 BINARY: Final = shutil.which("redis-server")
-MISSING: Final = "there is no redis-server here: apt-get install redis-server"
 _START_SECONDS: Final = 60.0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -37,20 +37,6 @@ SCHEMA = {
 ANSWER = '{"reasoning": "żółć 🦉", "answer": 7}'
 ASKED = [{"role": "user", "content": "Which number?"}]
 LOOK = Tool("look", "Look there.", {"type": "object", "properties": {"at": {"type": "string"}}})
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@pytest.fixture
-async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
-    async with OpenAIProvider(server.url, "small") as provider:
-        yield provider
 
 
 def whole(content: str | None, finish_reason: str = "stop", **message: Any) -> Reply:

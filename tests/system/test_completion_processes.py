@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
@@ -14,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.command import run
-from tests.support.house import DEFINITION, Heard, entry
 from tests.support.model_server import ModelServer
-from tests.support.processes import Process
+from tests.support.worker_processes import Process, Site
+from tests.support.workers import DEFINITION, Heard, entry
 from trustgraph_prompt.broker import Broker, connect
 from trustgraph_prompt.llm import Call, Message, RuntimeConfig, TopicProvider
 from trustgraph_prompt.wire import PromptRequest
@@ -43,71 +42,43 @@ outputs: {response: "persistent://tg/flow/completed"}
 """
 
 
-class Site:
-    """A folder with everything that the processes need, and the processes."""
+class Both(Site):
+    """Starts prompt workers and completion workers."""
 
     def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
-        self.folder = folder
-        self.url = f"embedded:{folder / 'broker.db'}"
-        self._stack = stack
-        self.ask_over(COMPLETION_REQUESTS, COMPLETIONS)
+        super().__init__(folder, stack)
         (folder / "kept.yaml").write_text(KEPT)
-        prompt = entry("Define {{ text }}", **{"response-type": "jsonl", "object-schema": DEFINITION})
-        (folder / "templates.json").write_text(json.dumps({"template.define": prompt}))
+        self.ask_over(COMPLETION_REQUESTS, COMPLETIONS)
         self.answer_after(0.02)
 
     def ask_over(self, requests: str, responses: str) -> None:
         """Where the prompt worker asks."""
+        prompt = entry("Define {{ text }}", **{"response-type": "jsonl", "object-schema": DEFINITION})
         flow = FLOW.replace("REQUESTS", requests).replace("RESPONSES", responses)
-        (self.folder / "flow.yaml").write_text(flow)
+        self.serves(flow, {"template.define": prompt})
 
     def answer_after(self, delay: float) -> None:
         """How long the model takes from the next start on."""
         answers = [{"prompt": "define", "answer": ANSWER}, {"contains": "hello", "answer": "Hello, world."}]
-        lines = [json.dumps({**answer, "delay": delay, "chunk": 5}) for answer in answers]
-        (self.folder / "script.jsonl").write_text("\n".join(lines))
+        self.answers(*({**answer, "delay": delay, "chunk": 5} for answer in answers))
 
     async def prompts(self) -> Process:
         files = ("--flows", self.folder / "flow.yaml", "--templates", self.folder / "templates.json")
-        return await self.start("run", *files)
+        return await self.start("run", "--broker", self.url, *files)
 
     async def completions(self, *options: object) -> Process:
-        script = f"scripted:{self.folder / 'script.jsonl'}"
-        return await self.start("complete", "--provider", script, "--drain-timeout", "0.1", *options)
-
-    async def start(self, command: str, *options: object) -> Process:
-        """A process of the command, once it is ready."""
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "trustgraph_prompt", command, "--broker", self.url),
-            *(*map(str, options), "--http", "127.0.0.1:0"),
-            stderr=asyncio.subprocess.PIPE,
-        )
-        worker = Process(process)
-        self._stack.push_async_callback(worker.end)
-        await worker.shows("/readyz", '"ready": true')
-        return worker
-
-    async def hear(self, broker: Broker, topic: str) -> Heard:
-        reader = await broker.reader(topic)
-        heard = Heard()
-        task = asyncio.create_task(heard.follow(reader.receive))
-        self._stack.push_async_callback(_ended, task)
-        self._stack.push_async_callback(reader.close)
-        return heard
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    await task
+        broker_and_model = ("--broker", self.url, "--provider", self.provider)
+        return await self.start("complete", *broker_and_model, "--drain-timeout", "0.1", *options)
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
+async def site(tmp_path: Path) -> AsyncIterator[Both]:
     async with AsyncExitStack() as stack:
-        yield Site(tmp_path, stack)
+        yield Both(tmp_path, stack)
 
 
 @pytest.fixture
-async def broker(site: Site) -> AsyncIterator[Broker]:
+async def broker(site: Both) -> AsyncIterator[Broker]:
     async with await connect(site.url) as opened:
         yield opened
 
@@ -126,7 +97,7 @@ async def answered(heard: Heard, ids: list[str], seconds: float = 90) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_trustgraphs_client_is_answered_on_the_topics_it_knows(site: Site, broker: Broker) -> None:
+async def test_trustgraphs_client_is_answered_on_the_topics_it_knows(site: Both, broker: Broker) -> None:
     await site.completions()
     caller = await broker.caller(COMPLETION_REQUESTS, COMPLETIONS)
     request = {"operation": "completion", "system": "s", "prompt": "hello", "response_format": None}
@@ -145,7 +116,9 @@ async def test_trustgraphs_client_is_answered_on_the_topics_it_knows(site: Site,
     assert all(answer["error"] is None for answer in answers)
 
 
-async def test_a_server_is_asked_for_what_flow_and_request_say(site: Site, broker: Broker) -> None:
+async def test_a_server_is_asked_for_what_flow_and_request_say(
+    site: Both, broker: Broker, server: ModelServer
+) -> None:
     flow = site.folder / "model.yaml"
     flow.write_text(KEPT + 'parameters: {model: "large", temperature: "0.25"}\n')
     schema = {
@@ -154,9 +127,8 @@ async def test_a_server_is_asked_for_what_flow_and_request_say(site: Site, broke
         "required": ["b", "a"],
         "additionalProperties": False,
     }
-    server = ModelServer()
-    await server.start()
-    await site.start("complete", "--flows", flow, "--base-url", server.url, "--model", "small")
+    model = ("--base-url", server.url, "--model", "small")
+    await site.start("complete", "--broker", site.url, "--flows", flow, *model)
     caller = await broker.caller("flow:tg:completions", "flow:tg:completed")
     provider = TopicProvider(caller, timeout=60)
     question = [Message("system", "Be brief."), Message("user", "Hello?"), Message("assistant", "Yes?")]
@@ -166,7 +138,6 @@ async def test_a_server_is_asked_for_what_flow_and_request_say(site: Site, broke
     async with aclosing(provider.stream(Call(question, response_schema=schema))) as deltas:
         paths = [delta.schema_path async for delta in deltas]
     await caller.close()
-    await server.stop()
 
     assert response.message.content == "Hello."
     first, second = server.bodies
@@ -177,7 +148,7 @@ async def test_a_server_is_asked_for_what_flow_and_request_say(site: Site, broke
     assert paths[-1] == "strict"
 
 
-async def test_a_prompt_worker_asks_over_topics(site: Site, broker: Broker) -> None:
+async def test_a_prompt_worker_asks_over_topics(site: Both, broker: Broker) -> None:
     ids = [f"r{n}" for n in range(50)]
     responses = await site.hear(broker, "persistent://tg/flow/out")
     await site.completions()
@@ -193,7 +164,7 @@ async def test_a_prompt_worker_asks_over_topics(site: Site, broker: Broker) -> N
     assert await asyncio.wait_for(prompts.wait(), 60) == 0
 
 
-async def all_came_once(site: Site, broker: Broker, responses: Heard, ids: list[str]) -> None:
+async def all_came_once(site: Both, broker: Broker, responses: Heard, ids: list[str]) -> None:
     await answered(responses, ids)
     assert not [message for message in responses.messages if json.loads(message.data)["error"]]
     objects = await site.hear(broker, "persistent://tg/flow/objects")
@@ -203,7 +174,7 @@ async def all_came_once(site: Site, broker: Broker, responses: Heard, ids: list[
 
 
 async def test_a_completion_worker_that_is_replaced_under_load_costs_no_request(
-    site: Site, broker: Broker
+    site: Both, broker: Broker
 ) -> None:
     ids = [f"r{n}" for n in range(60)]
     responses = await site.hear(broker, "persistent://tg/flow/out")
@@ -220,7 +191,7 @@ async def test_a_completion_worker_that_is_replaced_under_load_costs_no_request(
     await all_came_once(site, broker, responses, ids)
 
 
-async def test_on_persistent_topics_completions_wait_for_the_next_worker(site: Site, broker: Broker) -> None:
+async def test_on_persistent_topics_completions_wait_for_the_next_worker(site: Both, broker: Broker) -> None:
     ids = [f"r{n}" for n in range(30)]
     responses = await site.hear(broker, "persistent://tg/flow/out")
     site.ask_over("persistent://tg/flow/completions", "persistent://tg/flow/completed")
@@ -238,7 +209,7 @@ async def test_on_persistent_topics_completions_wait_for_the_next_worker(site: S
     await all_came_once(site, broker, responses, ids)
 
 
-async def test_an_upstream_client_hears_of_the_end_at_once(site: Site, broker: Broker) -> None:
+async def test_an_upstream_client_hears_of_the_end_at_once(site: Both, broker: Broker) -> None:
     site.answer_after(600)
     worker = await site.completions()
     caller = await broker.caller(COMPLETION_REQUESTS, COMPLETIONS)

@@ -14,8 +14,7 @@ from email.utils import format_datetime
 
 import pytest
 
-from tests.support import hearing
-from tests.support.hearing import last
+from tests.support.deltas import CALL, heard, last, text
 from tests.support.model_server import DONE, ModelServer, Reply, Then, event, in_chunks, said, streamed, used
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Usage
@@ -23,7 +22,6 @@ from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.llm import (
     Call,
     Delta,
-    ImageBlock,
     Message,
     OpenAIProvider,
     RuntimeConfig,
@@ -31,31 +29,14 @@ from trustgraph_prompt.llm import (
     Tool,
 )
 
-CALL = Call([Message("system", "Be brief."), Message("user", "Say it.")])
 KEY = "sk-very-secret-0123456789"
 QUERY = "pa55"
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
 
 
 @pytest.fixture
 async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
     async with OpenAIProvider(server.url, "small", api_key=KEY) as provider:
         yield provider
-
-
-async def heard(provider: OpenAIProvider, call: Call = CALL) -> list[Delta]:
-    return await hearing.heard(provider, call)
-
-
-async def text(provider: OpenAIProvider, call: Call = CALL) -> str:
-    return hearing.text_of(await heard(provider, call))
 
 
 class TestRequests:
@@ -152,10 +133,7 @@ class TestRequests:
             Call(CALL.messages, config=RuntimeConfig(extras={1: 2})),  # type: ignore[dict-item]
             Call([Message("user", "half of a pair: \ud83e")]),
             Call([*CALL.messages, Message("assistant", "It")]),
-            Call([Message("user", (ImageBlock(),))]),
-            Call([Message("user", (ImageBlock(base64_data="aGk="),))]),
-            Call(CALL.messages, tool_choice="perhaps"),
-            Call(CALL.messages, tools=[Tool("look_up", "Looks it up.", {"type": "text"})]),
+            Call(CALL.messages, tools=[Tool("look_up", "Looks it up.", {"maximum": {1}})]),
             Call(CALL.messages, response_schema={"type": "object", "maximum": {1}}),
         ],
     )

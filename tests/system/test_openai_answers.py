@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.support.hearing import heard, last, text_of
+from tests.support.deltas import heard, last, text_of
 from tests.support.model_server import DONE, ModelServer, Reply, event, said, whole
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Usage
@@ -24,20 +24,6 @@ USAGE = {
     "prompt_tokens_details": {"cached_tokens": 8, "audio_tokens": 0},
     "cost": 0.01,
 }
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@pytest.fixture
-async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
-    async with OpenAIProvider(server.url, "small") as provider:
-        yield provider
 
 
 def called(name: Any = "weather", arguments: Any = '{"place": "Łódź"}', id: Any = "c1") -> dict[str, Any]:
@@ -184,22 +170,17 @@ class TestToolCalls:
     @pytest.mark.parametrize(
         ("calls", "says"),
         [
-            ([called(arguments='{"place": "Łó')], "no JSON"),
-            ([called(arguments='{"place": NaN}')], "NaN"),
-            ([called(arguments='["Łódź"]')], "no object"),
             ([called(arguments={"place": "Łódź"})], "dict, expected str"),
-            ([called(arguments="{}")], "place"),
-            ([called(arguments='{"place": 7}')], "/place"),
-            ([called("launch")], "launch"),
-            ([called(None)], "None|''"),
+            ([called(None)], "no name"),
             ([called(id=None)], "no id"),
-            ([called(id=7)], "id"),
+            ([called(id=7)], "the id of a tool call is int"),
             ([7], "a tool call is int"),
-            ([{"id": "c1", "type": "function"}], "no function"),
+            ([{"id": "c1", "type": "function"}], "no name"),
+            ([{"id": "c1", "function": "weather"}], "the function of a tool call is str"),
             ("weather", "'tool_calls' is str"),
         ],
     )
-    async def test_a_bad_tool_call_is_an_invalid_response(
+    async def test_what_is_no_tool_call_is_an_invalid_response(
         self, server: ModelServer, provider: OpenAIProvider, way: Way, reason: str, calls: Any, says: str
     ) -> None:
         server.reply = lambda _: way(calls, reason)
@@ -207,21 +188,79 @@ class TestToolCalls:
         with pytest.raises(errors.ProviderInvalidResponse, match=says):
             await heard(provider, CALL)
 
-    async def test_nothing_is_called_where_nothing_was_offered(
+    @WAYS
+    @pytest.mark.parametrize("reason", ["tool_calls", "length"])
+    @pytest.mark.parametrize(
+        ("arguments", "read"),
+        [
+            ('{"place": "Łó', None),
+            ('{"place": NaN}', None),
+            ('["Łódź"]', None),
+            ('{"place": 7}', {"place": 7}),
+            ('{"place": ' + "9" * 30 + "}", {"place": int("9" * 30)}),
+        ],
+    )
+    async def test_whether_a_tool_takes_its_arguments_others_judge(
+        self, server: ModelServer, provider: OpenAIProvider, way: Way, reason: str, arguments: str, read: Any
+    ) -> None:
+        server.reply = lambda _: way([called("launch", arguments)], reason)
+
+        (call,) = tool_calls(await heard(provider, CALL))
+
+        assert (call.name, call.arguments, call.arguments_text) == ("launch", read, arguments)
+
+    @pytest.mark.parametrize(
+        "pieces",
+        [
+            [{"index": 0, "id": "c1"}, {"index": 0, "function": called()["function"]}],
+            [{"index": 0, **called()}, {"index": 0, "function": None}],
+            [{"index": 0, **called()}, {"index": 0, "function": {"name": None, "arguments": None}}],
+            [
+                {"index": 0, **called(arguments="{")},
+                {"index": 0, "id": "made up", "function": {"arguments": '"place": "Łódź"}'}},
+            ],
+        ],
+    )
+    async def test_pieces_may_leave_out_what_they_do_not_know(
+        self, server: ModelServer, provider: OpenAIProvider, pieces: list[Any]
+    ) -> None:
+        server.reply = lambda _: Reply([*(said(tool_calls=[one]) for one in pieces), DONE])
+
+        assert tool_calls(await heard(provider, CALL)) == [ToolCall("c1", "weather", {"place": "Łódź"})]
+
+    @pytest.mark.parametrize(
+        "second",
+        [
+            [{"index": 0, **called("now", "{}", "c2")}],
+            [{"index": 0, "id": "c2"}, {"index": 0, "function": {"name": "now", "arguments": "{}"}}],
+        ],
+    )
+    async def test_a_new_id_begins_a_new_call_whatever_its_index(
+        self, server: ModelServer, provider: OpenAIProvider, second: list[Any]
+    ) -> None:
+        pieces = [{"index": 0, **called()}, *second]
+        server.reply = lambda _: Reply([*(said(tool_calls=[one]) for one in pieces), DONE])
+
+        assert [call.id for call in tool_calls(await heard(provider, CALL))] == ["c1", "c2"]
+
+    async def test_a_character_that_was_cut_in_two_is_whole_in_the_arguments(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
-        server.reply = lambda _: in_one([called()], "tool_calls")
+        pieces = [{"index": 0, **called(arguments='{"place": "HALF')}, {"index": 0, "function": {}}]
+        pieces[1]["function"]["arguments"] = 'HALF"}'
+        one, other = (said(tool_calls=[piece]) for piece in pieces)
+        halves = [one.replace(b"HALF", b"\\ud83e"), other.replace(b"HALF", b"\\udd89")]
+        server.reply = lambda _: Reply([*halves, DONE])
 
-        with pytest.raises(errors.ProviderInvalidResponse, match="the tools are: none"):
-            await heard(provider, Call(CALL.messages))
+        assert tool_calls(await heard(provider, CALL)) == [ToolCall("c1", "weather", {"place": "🦉"})]
 
     @WAYS
     async def test_what_a_bad_answer_cost_is_told_before_it_is_refused(
         self, server: ModelServer, provider: OpenAIProvider, way: Way
     ) -> None:
-        parts = [*way([called("launch")], "tool_calls").parts]
+        parts = [*way([called(None)], "tool_calls").parts]
         server.reply = lambda _: (
-            whole(finish_reason="stop", tool_calls=[called("launch")], usage=USAGE)
+            whole(finish_reason="stop", tool_calls=[called(None)], usage=USAGE)
             if way is in_one
             else Reply([*parts[:-1], event({"choices": [], "usage": USAGE}), DONE])
         )
@@ -268,11 +307,14 @@ class TestToolCalls:
         with pytest.raises(errors.ProviderInvalidResponse, match="tool calls"):
             await heard(provider, CALL)
 
-    async def test_arguments_without_end_are_given_up(
-        self, server: ModelServer, provider: OpenAIProvider
+    @pytest.mark.parametrize("key", ["id", "name", "arguments"])
+    async def test_a_tool_call_without_end_is_given_up(
+        self, server: ModelServer, provider: OpenAIProvider, key: str
     ) -> None:
-        piece = said(tool_calls=[{"index": 0, "function": {"arguments": "x" * 1_000_000}}])
-        server.reply = lambda _: Reply(itertools.repeat(piece))
+        call = {**called(id="c"), key: "x" * 1_000_000}
+        call["function"] = {"name": "weather", "arguments": "{}", key: "x" * 1_000_000}
+        more = (said(tool_calls=[{"index": index, **call}]) for index in itertools.count())
+        server.reply = lambda _: Reply(more)
 
         with pytest.raises(errors.ProviderInvalidResponse, match="the answer has more than"):
             await heard(provider, CALL)

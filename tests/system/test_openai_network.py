@@ -12,14 +12,13 @@ import orjson
 import pytest
 
 from tests.support.certificates import Authority
-from tests.support.hearing import heard, text_of
+from tests.support.deltas import heard, text
 from tests.support.model_server import ModelServer, Reply, Then
 from tests.support.proxy import Proxy
 from trustgraph_prompt import errors
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.llm import Call, Message, OpenAIProvider, Timeout
+from trustgraph_prompt.llm import OpenAIProvider, Timeout
 
-CALL = Call([Message("user", "Say it.")])
 PASSWORD = "p@ss/word-0123456789"
 QUOTED = "p%40ss%2Fword-0123456789"
 BASIC = "bWU6cEBzcy93b3JkLTAxMjM0NTY3ODk="
@@ -34,14 +33,6 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in NETWORK:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.lower(), raising=False)
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
 
 
 @pytest.fixture
@@ -60,15 +51,13 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture
 async def secure(authority: Authority) -> AsyncIterator[ModelServer]:
     """A server that only who knows the authority believes."""
-    server = ModelServer()
-    await server.start(authority.server("DNS:model.test,IP:127.0.0.1"))
-    yield server
-    await server.stop()
+    async with ModelServer(authority.server("DNS:model.test,IP:127.0.0.1")) as server:
+        yield server
 
 
 async def answer(url: str) -> str:
     async with OpenAIProvider(url, "small") as provider:
-        return text_of(await heard(provider, CALL))
+        return await text(provider)
 
 
 class TestProxies:
@@ -225,12 +214,10 @@ class TestCertificates:
         self, authority: Authority, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-        other = ModelServer()
-        await other.start(authority.server("DNS:other.test"))
 
-        with pytest.raises(errors.ProviderUnavailable, match="verify failed"):
-            await answer(other.url)
-        await other.stop()
+        async with ModelServer(authority.server("DNS:other.test")) as other:
+            with pytest.raises(errors.ProviderUnavailable, match="verify failed"):
+                await answer(other.url)
 
     @pytest.mark.parametrize("name", ["SSL_CERT_FILE", "SSL_CERT_DIR"])
     async def test_certificates_that_are_not_there_are_a_mistake(
@@ -263,10 +250,10 @@ class TestSecrets:
         monkeypatch.setenv("HTTP_PROXY", proxy.url.replace("//", f"//me:{QUOTED}@"))
         url = f"http://model.test:{server.port}/v1?key={PASSWORD}"
         async with OpenAIProvider(url, "small", api_key=PASSWORD) as provider:
-            await heard(provider, CALL)
+            await heard(provider)
             server.reply = lambda _: Reply([f"not you: {PASSWORD}".encode()], 401)
             with pytest.raises(errors.ProviderAuthentication):
-                await heard(provider, CALL)
+                await heard(provider)
 
             assert PASSWORD not in repr(provider) + str(provider.identity)
         ours = [record.getMessage() for record in caplog.records if record.name != "aiohttp.access"]

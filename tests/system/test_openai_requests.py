@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Literal
 
 import orjson
 import pytest
 
-from tests.support.hearing import heard, text_of
+from tests.support.deltas import heard, text_of
 from tests.support.model_server import ModelServer, Reply, streamed, whole
 from trustgraph_prompt import errors
 from trustgraph_prompt.llm import (
@@ -35,20 +35,6 @@ WEATHER = Tool(
     },
 )
 SCHEMA = {"type": "object", "properties": {"zoo": {"type": "string"}, "ant": {"type": "string"}}}
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@pytest.fixture
-async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
-    async with OpenAIProvider(server.url, "small") as provider:
-        yield provider
 
 
 async def sent(server: ModelServer, provider: OpenAIProvider, call: Call) -> dict[str, Any]:
@@ -114,6 +100,33 @@ class TestTools:
         assert rain == {"role": "tool", "content": "rain", "tool_call_id": "c1"}
         assert sun == {"role": "tool", "content": "sun", "tool_call_id": "c2"}
         assert again["content"] == "Let me look again."
+
+    @pytest.mark.parametrize(
+        "written", ['{"days": 123456789012345678901234567890}', '{"place": "\\ud83d"}', '{"days":  1.0}']
+    )
+    async def test_what_the_model_called_is_said_again_as_it_wrote_it(
+        self, server: ModelServer, provider: OpenAIProvider, written: str
+    ) -> None:
+        function = {"name": "weather", "arguments": written}
+        called = {"id": "c1", "type": "function", "function": function}
+        server.reply = lambda body: whole(tool_calls=[called])
+        (answer,) = await heard(provider, Call([USER], tools=[WEATHER]))
+        again = [USER, Message("assistant", "", answer.tool_calls), Message("tool", "", tool_call_id="c1")]
+
+        body = await sent(server, provider, Call(again, tools=[WEATHER]))
+
+        assert body["messages"][1]["tool_calls"] == [called]
+
+    async def test_arguments_that_were_put_in_their_place_are_sent(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        told = ToolCall("c1", "weather", {"place": "Łódź"}, '{"place": "secret"}')
+        again = [USER, Message("assistant", "", (told,)), Message("tool", "", tool_call_id="c1")]
+
+        body = await sent(server, provider, Call(again, tools=[WEATHER]))
+
+        arguments = body["messages"][1]["tool_calls"][0]["function"]["arguments"]
+        assert orjson.loads(arguments) == {"place": "Łódź"}
 
     async def test_equal_calls_are_equal_bytes(self, server: ModelServer, provider: OpenAIProvider) -> None:
         def turned(value: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import orjson
 import pytest
 
-from tests.support.hearing import heard, text_of
+from tests.support.deltas import heard, text_of
 from tests.support.model_server import ModelServer, Reply, event, said, streamed
 from trustgraph_prompt import errors
 from trustgraph_prompt.llm import Call, Delta, Message, OpenAIProvider, RuntimeConfig, TextBlock, Tool
@@ -77,20 +77,6 @@ def taking(*paths: str, words: Any = FEATURE[0], status: int = 400) -> Callable[
         return Reply(streamed("{}")) if path_of(body) in paths else refusal(words, status)
 
     return reply
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@pytest.fixture
-async def provider(server: ModelServer) -> AsyncIterator[OpenAIProvider]:
-    async with OpenAIProvider(server.url, "small") as provider:
-        yield provider
 
 
 async def asked(provider: OpenAIProvider, schema: Any = CLOSED, **more: Any) -> list[Delta]:

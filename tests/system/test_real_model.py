@@ -18,8 +18,10 @@ from typing import Any
 
 import pytest
 
-from tests.support import command, llama
-from tests.support.llama import LlamaServer
+from tests.support import command
+from tests.support.deltas import heard, last, text, text_of
+from tests.support.llama_server import CONTEXT, MODEL, LlamaServer, missing
+from tests.support.requirements import unavailable
 from trustgraph_prompt import errors
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.cost import Budget, Usage
@@ -44,8 +46,8 @@ NUMBER = {
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[LlamaServer]:
-    if reason := llama.missing():
-        pytest.skip(reason)
+    if reason := missing():
+        unavailable(reason)
     server = LlamaServer()
     server.wait()
     yield server
@@ -54,7 +56,7 @@ def server() -> Iterator[LlamaServer]:
 
 @pytest.fixture
 async def provider(server: LlamaServer) -> AsyncIterator[OpenAIProvider]:
-    async with OpenAIProvider(server.url, llama.MODEL) as provider:
+    async with OpenAIProvider(server.url, MODEL) as provider:
         yield provider
 
 
@@ -85,19 +87,6 @@ def lines(count: str, number: str = "[1-9] [0-9]") -> str:
     return rf'root ::= ("{{\"n\": " {number} "}}\n"){count}'
 
 
-async def heard(provider: OpenAIProvider, call: Call) -> list[Delta]:
-    async with aclosing(provider.stream(call)) as deltas:
-        return [delta async for delta in deltas]
-
-
-def text(deltas: list[Delta]) -> str:
-    return "".join(delta.text for delta in deltas)
-
-
-def finish_reason(deltas: list[Delta]) -> str | None:
-    return next((delta.finish_reason for delta in reversed(deltas) if delta.finish_reason), None)
-
-
 def usage(deltas: list[Delta]) -> Usage:
     return next(delta.usage for delta in reversed(deltas) if delta.usage is not None)
 
@@ -120,14 +109,14 @@ class TestAnswers:
     ) -> None:
         deltas = await heard(provider, Call(QUESTION, config(8), stream=stream))
 
-        assert text(deltas)
-        assert finish_reason(deltas) == "length"
+        assert text_of(deltas)
+        assert last(deltas, "finish_reason") == "length"
         cost = usage(deltas)
         assert cost.completion_tokens == 8
         assert cost.prompt_tokens is not None
         assert cost.prompt_tokens > 0
         assert cost.total_tokens == cost.prompt_tokens + 8
-        assert {delta.model for delta in deltas} <= {llama.MODEL, None}
+        assert {delta.model for delta in deltas} <= {MODEL, None}
 
     async def test_a_streamed_answer_comes_in_pieces_and_the_other_one_at_once(
         self, provider: OpenAIProvider, stream: bool
@@ -142,7 +131,7 @@ class TestAnswers:
     ) -> None:
         deltas = await heard(provider, Call(QUESTION, saying(CHARACTERS), stream=stream))
 
-        assert (text(deltas), finish_reason(deltas)) == (CHARACTERS, "stop")
+        assert (text_of(deltas), last(deltas, "finish_reason")) == (CHARACTERS, "stop")
 
     async def test_an_answer_that_is_cut_within_a_character_holds_whole_ones_only(
         self, provider: OpenAIProvider, stream: bool
@@ -150,14 +139,14 @@ class TestAnswers:
         for tokens in range(2, 7):
             deltas = await heard(provider, Call(QUESTION, saying(CHARACTERS, tokens), stream=stream))
 
-            assert CHARACTERS.startswith(text(deltas))
-            assert finish_reason(deltas) == "length"
+            assert CHARACTERS.startswith(text_of(deltas))
+            assert last(deltas, "finish_reason") == "length"
 
     async def test_a_stop_sequence_ends_it(self, provider: OpenAIProvider) -> None:
         settings = replace(saying("one two three"), stop_sequences=("two",))
         deltas = await heard(provider, Call(QUESTION, settings))
 
-        assert (text(deltas), finish_reason(deltas)) == ("one ", "stop")
+        assert (text_of(deltas), last(deltas, "finish_reason")) == ("one ", "stop")
 
     async def test_what_the_server_had_in_its_cache_is_told(self, provider: OpenAIProvider) -> None:
         call = Call([Message("user", "Which words does a cache remember of a question? " * 4)], config(1))
@@ -172,12 +161,12 @@ class TestAnswers:
         texts = [f"answer {letter}" for letter in "abcdef"]
         answers = await asyncio.gather(*(heard(provider, Call(QUESTION, saying(text))) for text in texts))
 
-        assert [text(deltas) for deltas in answers] == texts
+        assert [text_of(deltas) for deltas in answers] == texts
 
     async def test_calls_one_after_the_other_need_no_second_try(self, provider: OpenAIProvider) -> None:
         # the server closes the connection after each stream, though it promised to keep it
         for _ in range(12):
-            assert text(await heard(provider, Call(QUESTION, config(1))))
+            assert await text(provider, Call(QUESTION, config(1)))
 
 
 class TestSchemas:
@@ -223,7 +212,7 @@ class TestSchemas:
         self, server: LlamaServer
     ) -> None:
         schema = {"type": "object", "properties": {"like": {"$ref": "#"}}}
-        async with OpenAIProvider(server.url, llama.MODEL, native_schema=True) as provider:
+        async with OpenAIProvider(server.url, MODEL, native_schema=True) as provider:
             with pytest.raises(errors.ProviderInvalidRequest, match=r"JSON schema error at #/properties"):
                 await provider.complete(QUESTION, config=config(4), response_schema=schema)
 
@@ -260,29 +249,29 @@ class TestGoingOn:
     async def test_only_what_comes_next_is_the_answer(self, server: LlamaServer, stream: bool) -> None:
         beginning = '{"colour": "red", "shade'
         conversation = [*QUESTION, Message("assistant", beginning)]
-        async with OpenAIProvider(server.url, llama.MODEL, prefill="assistant") as provider:
+        async with OpenAIProvider(server.url, MODEL, prefill="assistant") as provider:
             deltas = await heard(provider, Call(conversation, config(4), stream=stream))
 
         # the server itself repeats the beginning where it does not stream
-        assert text(deltas)
-        assert beginning not in text(deltas)
+        assert text_of(deltas)
+        assert beginning not in text_of(deltas)
         assert usage(deltas).completion_tokens == 4
 
     async def test_the_whole_is_held_to_the_schema(self, server: LlamaServer, stream: bool) -> None:
         beginning = '{"colour": "r'
         conversation = [*QUESTION, Message("assistant", beginning)]
-        async with OpenAIProvider(server.url, llama.MODEL, prefill="assistant") as provider:
+        async with OpenAIProvider(server.url, MODEL, prefill="assistant") as provider:
             call = Call(conversation, config(24), response_schema=choice("red", "green"), stream=stream)
             deltas = await heard(provider, call)
 
-        assert json.loads(beginning + text(deltas)) == {"colour": "red"}
-        assert finish_reason(deltas) == "stop"
+        assert json.loads(beginning + text_of(deltas)) == {"colour": "red"}
+        assert last(deltas, "finish_reason") == "stop"
 
     async def test_a_beginning_that_no_value_has_is_gone_on_from_without_the_schema(
         self, server: LlamaServer
     ) -> None:
         begun = Call([*QUESTION, Message("assistant", "Sure! [1")], config(24), response_schema=choice("red"))
-        async with OpenAIProvider(server.url, llama.MODEL, prefill="assistant") as provider:
+        async with OpenAIProvider(server.url, MODEL, prefill="assistant") as provider:
             deltas = await heard(provider, begun)
             later = await provider.complete(QUESTION, config=config(24), response_schema=choice("red"))
 
@@ -291,10 +280,10 @@ class TestGoingOn:
 
     async def test_the_switches_of_vllm_are_understood(self, server: LlamaServer) -> None:
         conversation = [*QUESTION, Message("assistant", '{"colour": "r')]
-        async with OpenAIProvider(server.url, llama.MODEL, prefill="vllm") as provider:
+        async with OpenAIProvider(server.url, MODEL, prefill="vllm") as provider:
             deltas = await heard(provider, Call(conversation, config(2)))
 
-        assert finish_reason(deltas) == "length"
+        assert last(deltas, "finish_reason") == "length"
 
 
 class TestReadiness:
@@ -303,13 +292,13 @@ class TestReadiness:
 
     async def test_a_server_that_has_another_model_says_which(self, server: LlamaServer) -> None:
         async with OpenAIProvider(server.url, "another") as provider:
-            with pytest.raises(errors.ProviderInvalidModel, match=llama.MODEL):
+            with pytest.raises(errors.ProviderInvalidModel, match=MODEL):
                 await provider.ready()
 
 
 class TestRefusals:
     async def test_an_unknown_path_is_a_wrong_request(self, server: LlamaServer) -> None:
-        async with OpenAIProvider(f"{server.url}/nowhere", llama.MODEL) as provider:
+        async with OpenAIProvider(f"{server.url}/nowhere", MODEL) as provider:
             with pytest.raises(errors.ProviderInvalidRequest, match="File Not Found"):
                 await heard(provider, Call(QUESTION))
 
@@ -321,7 +310,7 @@ class TestRefusals:
 
     async def test_a_question_beyond_the_context_is_a_wrong_request(self, provider: OpenAIProvider) -> None:
         with pytest.raises(errors.ProviderInvalidRequest, match="context size"):
-            await heard(provider, Call([Message("user", "word " * 2 * llama.CONTEXT)], config(1)))
+            await heard(provider, Call([Message("user", "word " * 2 * CONTEXT)], config(1)))
 
     async def test_an_image_for_a_model_that_takes_none_is_told_apart(self, provider: OpenAIProvider) -> None:
         image = ImageBlock(base64_data="iVBORw0KGgo=", media_type="image/png")
@@ -329,18 +318,18 @@ class TestRefusals:
             await heard(provider, Call([Message("user", (image,))], config(1)))
 
     async def test_a_server_that_is_not_there_is_unavailable(self) -> None:
-        async with OpenAIProvider("http://127.0.0.1:9", llama.MODEL) as provider:
+        async with OpenAIProvider("http://127.0.0.1:9", MODEL) as provider:
             with pytest.raises(errors.ProviderUnavailable):
                 await heard(provider, Call(QUESTION))
 
 
 class TestLoading:
     async def test_who_asks_while_the_model_loads_is_answered_when_it_has_and_with_the_key(self) -> None:
-        if reason := llama.missing():
-            pytest.skip(reason)
+        if reason := missing():
+            unavailable(reason)
         server = LlamaServer(api_key="sk-right-0123456789")
         try:
-            async with OpenAIProvider(server.url, llama.MODEL, api_key="sk-right-0123456789") as provider:
+            async with OpenAIProvider(server.url, MODEL, api_key="sk-right-0123456789") as provider:
                 outcome = await asked(
                     provider,
                     config(16, grammar=lines("{1}")),
@@ -348,7 +337,7 @@ class TestLoading:
                     sleep=lambda seconds: asyncio.sleep(0.02),
                 )
                 await provider.ready()
-            async with OpenAIProvider(server.url, llama.MODEL, api_key="sk-wrong-0123456789") as provider:
+            async with OpenAIProvider(server.url, MODEL, api_key="sk-wrong-0123456789") as provider:
                 with pytest.raises(errors.ProviderAuthentication) as refused:
                     await heard(provider, Call(QUESTION, config(1)))
                 with pytest.raises(errors.ProviderAuthentication):
@@ -368,7 +357,7 @@ class TestLeaving:
     async def test_leaving_a_stream_ends_the_work_of_the_server(
         self, server: LlamaServer, provider: OpenAIProvider
     ) -> None:
-        endless = config(llama.CONTEXT - 100, grammar=lines("+"))
+        endless = config(CONTEXT - 100, grammar=lines("+"))
         async with aclosing(provider.stream(Call(QUESTION, endless))) as deltas:
             async for delta in deltas:
                 if delta.text:
@@ -380,7 +369,7 @@ class TestLeaving:
     async def test_a_call_that_is_cancelled_ends_the_work_of_the_server(
         self, server: LlamaServer, provider: OpenAIProvider
     ) -> None:
-        endless = config(llama.CONTEXT - 100, grammar=lines("+"))
+        endless = config(CONTEXT - 100, grammar=lines("+"))
         task = asyncio.create_task(heard(provider, Call(QUESTION, endless)))
         await until(lambda: server.busy() == 1)
         task.cancel()
@@ -437,7 +426,7 @@ class TestAsking:
         )
 
     async def test_a_cut_json_answer_goes_on_where_it_was_cut(self, server: LlamaServer) -> None:
-        async with OpenAIProvider(server.url, llama.MODEL, prefill="assistant") as provider:
+        async with OpenAIProvider(server.url, MODEL, prefill="assistant") as provider:
             outcome = await asked(provider, config(6), format="json", schema=choice("red"))
 
         assert outcome.value == {"colour": "red"}
@@ -465,7 +454,7 @@ class TestCommand:
         (tmp_path / "colour.yaml").write_text(json.dumps(prompt))
         done = command.run(
             *("ask", "colour", "--templates", tmp_path, "--term", "thing=grass"),
-            *("--base-url", server.url, "--model", llama.MODEL),
+            *("--base-url", server.url, "--model", MODEL),
         )
 
         assert done.returncode == 0, done.stderr
@@ -484,7 +473,7 @@ class TestCommand:
         (tmp_path / "notes.txt").write_text("Chalk is white. Basalt is black.")
         done = command.run(
             *("extract", tmp_path / "notes.txt", "--templates", tmp_path, "--output", tmp_path / "out.jsonl"),
-            *("--base-url", server.url, "--model", llama.MODEL),
+            *("--base-url", server.url, "--model", MODEL),
         )
 
         assert done.returncode == 0, done.stderr

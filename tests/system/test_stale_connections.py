@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import aclosing
 
 import pytest
 
+from tests.support.deltas import text
 from trustgraph_prompt.errors import ProviderUnavailable
-from trustgraph_prompt.llm import Call, Message, OpenAIProvider
+from trustgraph_prompt.llm import OpenAIProvider
 
-CALL = Call([Message("user", "Say it.")])
 ANSWER = b'{"choices": [{"index": 0, "message": {"content": "Hello."}, "finish_reason": "stop"}]}'
 
 
@@ -53,11 +52,6 @@ class ClosingServer:
             writer.close()
 
 
-async def said(provider: OpenAIProvider) -> str:
-    async with aclosing(provider.stream(CALL)) as deltas:
-        return "".join([delta.text async for delta in deltas])
-
-
 @pytest.fixture(params=[1])
 async def server(request: pytest.FixtureRequest) -> AsyncIterator[ClosingServer]:
     server = ClosingServer(request.param)
@@ -68,7 +62,7 @@ async def server(request: pytest.FixtureRequest) -> AsyncIterator[ClosingServer]
 
 async def test_a_kept_connection_that_was_closed_fails_no_call(server: ClosingServer) -> None:
     async with OpenAIProvider(server.url, "small") as provider:
-        answers = [await said(provider) for _ in range(3)]
+        answers = [await text(provider) for _ in range(3)]
 
     assert answers == ["Hello."] * 3
     assert server.connections == 3
@@ -77,7 +71,7 @@ async def test_a_kept_connection_that_was_closed_fails_no_call(server: ClosingSe
 async def test_many_closed_connections_at_once_fail_no_call(server: ClosingServer) -> None:
     async with OpenAIProvider(server.url, "small") as provider:
         for _ in range(2):
-            answers = await asyncio.gather(*(said(provider) for _ in range(8)))
+            answers = await asyncio.gather(*(text(provider) for _ in range(8)))
 
             assert answers == ["Hello."] * 8
 
@@ -86,6 +80,6 @@ async def test_many_closed_connections_at_once_fail_no_call(server: ClosingServe
 async def test_a_new_connection_that_is_closed_is_the_end_of_the_call(server: ClosingServer) -> None:
     async with OpenAIProvider(server.url, "small") as provider:
         with pytest.raises(ProviderUnavailable):
-            await said(provider)
+            await text(provider)
 
     assert server.requests == 1

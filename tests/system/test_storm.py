@@ -7,7 +7,6 @@ import random
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any
@@ -99,14 +98,6 @@ CATEGORY = {
 }
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
-
-
 async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds * SECOND)
 
@@ -123,7 +114,7 @@ async def test_every_request_of_a_storm_ends_and_no_limit_is_passed(server: Mode
         sleep=sleep,
     )
     pauses: list[float] = []
-    limits.on_pause = pauses.append
+    limits.on_pause = lambda _, seconds: pauses.append(seconds)
 
     async with OpenAIProvider(server.url, "small", timeout=Timeout(first=PATIENCE)) as model:
         provider = Limiter(model, limits)

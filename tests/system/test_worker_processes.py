@@ -8,17 +8,13 @@ import os
 import pty
 import re
 import signal
-import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterable
 
 import pytest
 
-from tests.support.house import DEFINITION, Heard, entry
-from tests.support.processes import Process
+from tests.support.worker_processes import Site
+from tests.support.workers import DEFINITION, Heard, entry, listening
 from trustgraph_prompt.broker import Broker, connect
 from trustgraph_prompt.errors import MessageTooLarge
 from trustgraph_prompt.wire import PromptRequest
@@ -29,7 +25,7 @@ VOLATILE = "non-persistent://tg/request/in"
 OBJECTS_EACH = 3
 
 FLOW = """
-name: {name}
+name: f
 input: {{topic: "{topic}"}}
 outputs:
   response: persistent://tg/flow/out
@@ -41,75 +37,25 @@ concurrency: 4
 ANSWER = "".join(f'{{"entity": "e{n}", "definition": "d{n}"}}\n' for n in range(OBJECTS_EACH))
 
 
-@dataclass
-class Site:
-    """A folder with everything that processes need, and the processes."""
+SCRIPT = [{"prompt": "define", "answer": ANSWER}, {"prompt": "say", "answer": "said"}]
 
-    folder: Path
-    workers: list[Process | asyncio.subprocess.Process] = field(default_factory=list)
+TEMPLATES = {
+    "system": json.dumps("Be careful."),
+    "template.define": entry("Define {{ text }}", **{"response-type": "jsonl", "object-schema": DEFINITION}),
+    "template.say": entry("Say {{ text }}"),
+}
 
-    @property
-    def url(self) -> str:
-        return f"embedded:{self.folder / 'broker.db'}"
 
-    def lay(self, *, delay: float = 0.02, topic: str = REQUESTS) -> None:
-        (self.folder / "flow.yaml").write_text(FLOW.format(name="f", topic=topic))
-        script = {"prompt": "define", "answer": ANSWER, "delay": delay}
-        echo = {"prompt": "say", "answer": "said", "delay": delay}
-        (self.folder / "script.jsonl").write_text(json.dumps(script) + "\n" + json.dumps(echo) + "\n")
-        templates = self.folder / "templates.json"
-        templates.write_text(
-            json.dumps(
-                {
-                    "system": json.dumps("Be careful."),
-                    "template.define": entry(
-                        "Define {{ text }}", **{"response-type": "jsonl", "object-schema": DEFINITION}
-                    ),
-                    "template.say": entry("Say {{ text }}"),
-                }
-            )
-        )
-
-    async def run(self, *options: str) -> Process:
-        """Start a worker; gives it when it is ready."""
-        process = await asyncio.create_subprocess_exec(
-            *self.command(), *options, stderr=asyncio.subprocess.PIPE, cwd=self.folder
-        )
-        worker = Process(process)
-        self.workers.append(worker)
-        await worker.shows("/readyz", '"ready": true')
-        return worker
-
-    def command(self) -> list[str]:
-        return [
-            *(sys.executable, "-m", "trustgraph_prompt", "run", "--broker", self.url),
-            *("--flows", str(self.folder / "flow.yaml"), "--templates", str(self.folder / "templates.json")),
-            *("--provider", f"scripted:{self.folder / 'script.jsonl'}", "--http", "127.0.0.1:0"),
-        ]
-
-    async def end(self) -> None:
-        for worker in self.workers:
-            with suppress(ProcessLookupError):
-                worker.kill()
-            await worker.wait()
+def lay(site: Site, *, delay: float = 0.02, topic: str = REQUESTS) -> None:
+    """The model takes `delay` seconds from the next start on."""
+    site.serves(FLOW.format(topic=topic), TEMPLATES)
+    site.answers(*({**answer, "delay": delay} for answer in SCRIPT))
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    site = Site(tmp_path)
-    site.lay()
-    yield site
-    await site.end()
-
-
-@asynccontextmanager
-async def hearing(broker: Broker, topic: str) -> AsyncIterator[Heard]:
-    reader = await broker.reader(topic)
-    heard = Heard()
-    task = asyncio.create_task(heard.follow(reader.receive))
-    yield heard
-    await reader.close()
-    await task
+def site(site: Site) -> Site:
+    lay(site)
+    return site
 
 
 async def send(broker: Broker, ids: Iterable[str], prompt: str = "define", topic: str = REQUESTS) -> None:
@@ -129,7 +75,7 @@ async def answered(heard: Heard, ids: list[str], seconds: float = 120) -> None:
 @pytest.mark.timeout(300)
 async def test_workers_that_are_killed_lose_no_request_and_no_object(site: Site) -> None:
     ids = [f"r{n}" for n in range(500)]
-    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+    async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
         workers = [await site.run(), await site.run()]
         sending = asyncio.create_task(send(broker, ids))
         for n in range(5):
@@ -140,7 +86,7 @@ async def test_workers_that_are_killed_lose_no_request_and_no_object(site: Site)
         await sending
         await answered(responses, ids)
 
-        async with hearing(broker, "persistent://tg/flow/objects") as objects:
+        async with listening(broker, "persistent://tg/flow/objects") as objects:
             table = await broker.table("persistent://tg/flow/answers")
             answers = [Answer.decode(message.data) for message in table.entries.values()]
             await table.close()
@@ -153,7 +99,7 @@ async def test_workers_that_are_killed_lose_no_request_and_no_object(site: Site)
 
 async def test_sigterm_under_load_loses_nothing_and_does_nothing_twice(site: Site) -> None:
     ids = [f"r{n}" for n in range(200)]
-    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+    async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
         first = await site.run()
         await send(broker, ids)
         await responses.until(20)
@@ -163,16 +109,16 @@ async def test_sigterm_under_load_loses_nothing_and_does_nothing_twice(site: Sit
         await site.run()
         await answered(responses, ids)
 
-        async with hearing(broker, "persistent://tg/flow/objects") as objects:
+        async with listening(broker, "persistent://tg/flow/objects") as objects:
             await objects.until(OBJECTS_EACH * len(ids))
     times = Counter(message.properties["id"] for message in [*responses.messages, *objects.messages])
     assert set(times.values()) == {1}
 
 
 async def test_sigterm_answers_every_non_persistent_request_that_was_received(site: Site) -> None:
-    site.lay(delay=0.3, topic=VOLATILE)
+    lay(site, delay=0.3, topic=VOLATILE)
     ids = [f"r{n}" for n in range(60)]
-    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+    async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
         worker = await site.run("--drain-timeout", "1")
         await send(broker, ids, topic=VOLATILE)
         await responses.until(4)
@@ -186,8 +132,8 @@ async def test_sigterm_answers_every_non_persistent_request_that_was_received(si
 
 
 async def test_a_second_signal_quits_at_once_and_leaves_the_rest_to_others(site: Site) -> None:
-    site.lay(delay=600)
-    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+    lay(site, delay=600)
+    async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
         worker = await site.run()
         await send(broker, ["r"])
         await worker.shows("/metrics", 'trustgraph_prompt_requests_in_work{flow="f"} 1.0')
@@ -196,15 +142,15 @@ async def test_a_second_signal_quits_at_once_and_leaves_the_rest_to_others(site:
         worker.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(worker.wait(), 30) == 1
 
-        site.lay(delay=0)
+        lay(site, delay=0)
         await site.run()
         await answered(responses, ["r"])
 
 
 async def test_a_prompt_that_changes_under_load_changes_between_two_requests(site: Site) -> None:
     topic = config.TOPIC
-    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
-        async with hearing(broker, f"{topic}-report") as reports:
+    async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
+        async with listening(broker, f"{topic}-report") as reports:
             await config.push(broker, "default", {"template.say": entry("Say A")})
             await site.run()
             await send(broker, [f"a{n}" for n in range(50)], "say")
@@ -227,7 +173,7 @@ async def test_a_prompt_that_changes_under_load_changes_between_two_requests(sit
 
 
 async def test_a_message_of_fifty_megabytes_goes_nowhere_and_stops_nothing(site: Site) -> None:
-    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+    async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
         await site.run()
         producer = await broker.producer(REQUESTS)
         with pytest.raises(MessageTooLarge):
@@ -237,7 +183,7 @@ async def test_a_message_of_fifty_megabytes_goes_nowhere_and_stops_nothing(site:
 
 
 async def test_each_line_of_the_log_says_which_flow_request_and_prompt(site: Site) -> None:
-    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+    async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
         worker = await site.run()
         await send(broker, ["one"])
         await send(broker, ["two"], "unknown")
@@ -259,9 +205,8 @@ async def test_each_line_of_the_log_says_which_flow_request_and_prompt(site: Sit
 
 async def test_on_a_terminal_the_log_is_for_people(site: Site) -> None:
     outside, inside = pty.openpty()
-    process = await asyncio.create_subprocess_exec(*site.command(), stderr=inside, cwd=site.folder)
+    process = await site.spawn(*site.arguments, stderr=inside)
     os.close(inside)
-    site.workers.append(process)
     shown = ""
     async with asyncio.timeout(60):
         while "starting" not in shown:
@@ -273,7 +218,7 @@ async def test_on_a_terminal_the_log_is_for_people(site: Site) -> None:
 
 
 async def test_metrics_tell_what_was_asked_and_what_it_cost(site: Site) -> None:
-    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+    async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
         worker = await site.run()
         await send(broker, ["one"])
         await send(broker, ["two"], "unknown")
@@ -291,7 +236,7 @@ async def test_metrics_tell_what_was_asked_and_what_it_cost(site: Site) -> None:
 
 
 async def test_requests_over_the_limit_of_a_minute_wait(site: Site) -> None:
-    async with await connect(site.url) as broker, hearing(broker, "persistent://tg/flow/out") as responses:
+    async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
         worker = await site.run("--requests-per-minute", "2", "--tokens-per-minute", "1000000")
         await send(broker, ["one", "two", "three"])
         await answered(responses, ["one", "two"])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.asking import Clock, lines, numbers
-from tests.support.keeping import Model, definition, keep
+from tests.support.caching import Model, definition, keep
 from trustgraph_prompt.ask import Cache, MemoryCache, Piece
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import PromptError, ProviderInvalidRequest, Reason

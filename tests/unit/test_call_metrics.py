@@ -7,13 +7,12 @@ from contextlib import aclosing, suppress
 
 import pytest
 
+from tests.support.deltas import CALL
 from tests.support.virtual_time import now, run
 from trustgraph_prompt.errors import ProviderError, ProviderRateLimit, ProviderUnavailable
-from trustgraph_prompt.llm import Call, Limiter, Limits, Message, Provider, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm import Limiter, Limits, Provider, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.worker.call_metrics import Metered
 from trustgraph_prompt.worker.metrics import Metrics
-
-CALL = Call([Message("user", "Say it.")])
 
 
 def metered(metrics: Metrics, *answers: ScriptedAnswer) -> Metered:

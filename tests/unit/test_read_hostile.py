@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.hostile import HOSTILE
-from tests.support.linear import cpu_seconds, is_linear
+from tests.support.cpu_time import cpu_seconds, is_linear
+from tests.support.hostile_texts import HOSTILE
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.reader import Outcome, StreamReader, read

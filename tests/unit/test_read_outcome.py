@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.linear import cpu_seconds
+from tests.support.cpu_time import cpu_seconds
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderUnavailable, Reason, StructuredOutputInvalid

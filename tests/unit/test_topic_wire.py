@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
 
 import pytest
 
+from tests.support.deltas import CALL, heard
 from trustgraph_prompt import errors, wire
 from trustgraph_prompt.broker import Message as Letter
 from trustgraph_prompt.cost import Usage
@@ -23,7 +23,6 @@ from trustgraph_prompt.llm import (
     topic_wire,
 )
 
-CALL = Call([Message("system", "Be brief."), Message("user", "Say it.")])
 CONVERSATION = Call(
     [
         Message("system", "Be brief."),
@@ -64,11 +63,6 @@ class Answering:
             self.left = True
 
     async def close(self) -> None: ...
-
-
-async def heard(provider: TopicProvider, call: Call = CALL) -> list[Delta]:
-    async with aclosing(provider.stream(call)) as deltas:
-        return [delta async for delta in deltas]
 
 
 def test_a_question_is_system_and_prompt_and_nothing_else() -> None:

@@ -39,11 +39,16 @@ Block = TextBlock | ImageBlock
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool the model wants called; `arguments` is None only where they could not be read."""
+    """A tool the model wants called; `arguments` is None only where they could not be read.
+
+    `arguments_text` is how the model wrote them, which says more than their values can: it makes no
+    difference to whether two calls are equal.
+    """
 
     id: str
     name: str
     arguments: Mapping[str, Any] | None
+    arguments_text: str | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderInvalidResponse, excerpt
 from trustgraph_prompt.llm.openai.body import Body
 from trustgraph_prompt.llm.openai.errors import Refusal
-from trustgraph_prompt.llm.openai.tools import Contracts, ToolCalls
+from trustgraph_prompt.llm.openai.tools import ToolCalls
+from trustgraph_prompt.llm.openai.whole_text import WholeText
 from trustgraph_prompt.llm.records import Delta, FinishReason, SchemaPath
 
 #: Characters of an answer, its thinking and its tool calls included.
@@ -32,16 +33,16 @@ _PLAIN = frozenset(("role", "content"))
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
-class Answer:
-    """One answer while it comes: `take` each event of it, then `end`; or all of it at once with `whole`.
+class AnswerDecoder:
+    """One answer out of its bytes: `take` each event of it, then `end`; or all of it at once with `whole`.
 
     `schema_path` is told by the first delta. Raises `Refusal` for an error that a server sends in place of an
     answer, and `ProviderInvalidResponse`.
     """
 
-    def __init__(self, contracts: Contracts, schema_path: SchemaPath | None = None) -> None:
+    def __init__(self, schema_path: SchemaPath | None = None) -> None:
         self._schema_path = schema_path
-        self._tool_calls = ToolCalls(contracts)
+        self._tool_calls = ToolCalls()
         self._texts = {key: WholeText() for key in ("content", "refusal", "reasoning_content", "reasoning")}
         self._body = Body()
         self._size = 0
@@ -53,7 +54,7 @@ class Answer:
         return self._delta(_object(event), event)
 
     def end(self) -> Delta:
-        """What only the whole answer tells: its tool calls, held against the tools, and the body.
+        """What only the whole answer tells: its tool calls and the body.
 
         Where there are tool calls the finish reason is "tool_calls", also where the server says "stop", as
         some do of a tool that was forced; `raw` has the server's word (reference: tool path).
@@ -127,22 +128,6 @@ class Answer:
         if self._is_refusal:
             return "content_filter"
         return "tool_calls" if self._tool_calls and self._finish_reason == "stop" else self._finish_reason
-
-
-class WholeText:
-    """Text out of pieces that may end within a character: who counts in UTF-16 cuts an emoji in two."""
-
-    def __init__(self) -> None:
-        self._half = ""
-
-    def take(self, piece: str) -> str:
-        """What is whole so far; half a character without its other half becomes U+FFFD."""
-        text = self._half + piece
-        if text.isascii():
-            return text
-        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
-        whole = text.removesuffix(self._half)
-        return whole.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _first_choice(choices: list[Any]) -> Mapping[str, Any]:

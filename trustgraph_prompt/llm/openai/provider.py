@@ -10,12 +10,11 @@ import aiohttp
 
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.openai import in_words, models, request
-from trustgraph_prompt.llm.openai.answer import Answer
+from trustgraph_prompt.llm.openai.answer import AnswerDecoder
 from trustgraph_prompt.llm.openai.errors import Refusal
 from trustgraph_prompt.llm.openai.http import Server, body_of, events_of
 from trustgraph_prompt.llm.openai.request import Dialect, Prefill
 from trustgraph_prompt.llm.openai.schema import SchemaPaths, Wanted
-from trustgraph_prompt.llm.openai.tools import Contracts, contracts
 from trustgraph_prompt.llm.records import Call, Delta, Identity, SchemaPath
 from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, Patience, Timeout
 
@@ -70,18 +69,18 @@ class OpenAIProvider(Completer):
 
         Raises a `ProviderError` with the server's own words, before the first delta or between two. A server
         that ends the stream in order without a finish reason has named none; a connection that breaks is
-        `ProviderUnavailable`. Tool calls come whole in the last delta; malformed ones, and those that are not
-        what their tool takes, are `ProviderInvalidResponse`. A server that refuses the response schema is
-        asked again without strictness, then in words, before the first delta, which says which it was.
+        `ProviderUnavailable`. Tool calls come whole in the last delta; whether a tool takes them, nobody
+        judges here. A server that refuses the response schema is asked again without strictness, then in
+        words, before the first delta, which says which it was.
         """
         refusals: list[tuple[SchemaPath, Refusal]] = []
         with self._server.told():
-            tools, patience = contracts(call.tools), self._patience(call)
+            patience = self._patience(call)
             wanted, paths = self._ways(call)
             for path in paths:
                 has_begun = False
                 try:
-                    async with aclosing(self._answer(call, wanted, path, tools, patience)) as deltas:
+                    async with aclosing(self._answer(call, wanted, path, patience)) as deltas:
                         async for delta in deltas:
                             if wanted and path and not has_begun:
                                 self._schema_paths.answered(wanted, path, refusals)
@@ -131,9 +130,9 @@ class OpenAIProvider(Completer):
         return wanted, self._schema_paths.to_try(wanted)
 
     async def _answer(
-        self, call: Call, wanted: Wanted | None, path: SchemaPath | None, tools: Contracts, patience: Patience
+        self, call: Call, wanted: Wanted | None, path: SchemaPath | None, patience: Patience
     ) -> AsyncGenerator[Delta, None]:
-        answer = Answer(tools, path)
+        answer = AnswerDecoder(path)
         async with self._server.send(self._body(call, wanted, path), patience) as response:
             if _is_whole(response, call):
                 beginning = call.messages[-1].text if request.goes_on(call) else ""

@@ -10,7 +10,8 @@ import orjson
 
 from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnsupportedContentBlock
 from trustgraph_prompt.llm.openai.encoding import encode
-from trustgraph_prompt.llm.records import Block, Call, ImageBlock, Message, RuntimeConfig, Tool
+from trustgraph_prompt.llm.records import Block, Call, ImageBlock, Message, RuntimeConfig, Tool, ToolCall
+from trustgraph_prompt.reader.decode import NotJson, decode
 
 #: How a server is told that the last message of the assistant's is the beginning of its answer: by nothing
 #: but that (llama.cpp), by two switches (vLLM), by a mark on the message (Mistral, DeepSeek).
@@ -94,13 +95,24 @@ def _message(message: Message, dialect: Dialect) -> dict[str, Any]:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": encode(call.arguments).decode()},
+                "function": {"name": call.name, "arguments": _arguments(call)},
             }
             for call in message.tool_calls
         ]
     if message.tool_call_id is not None:
         written["tool_call_id"] = message.tool_call_id
     return written
+
+
+def _arguments(call: ToolCall) -> str:
+    """The arguments as the model wrote them, unless somebody has put others in their place."""
+    text = call.arguments_text
+    try:
+        if text and decode(text) == call.arguments:
+            return text
+    except NotJson:
+        pass
+    return encode(call.arguments).decode()
 
 
 def _content(message: Message, dialect: Dialect) -> str | list[dict[str, Any]]:
@@ -116,10 +128,6 @@ def _block(block: Block, dialect: Dialect) -> dict[str, Any]:
         return {"type": "text", "text": block.text}
     if dialect.images is False:
         raise ProviderUnsupportedContentBlock(f"the model {dialect.model!r} takes no images")
-    if (block.url is None) == (block.base64_data is None):
-        raise ProviderInvalidRequest("an image has either a url or base64_data")
-    if block.base64_data is not None and not block.media_type:
-        raise ProviderInvalidRequest("an image with base64_data has a media_type")
     url = block.url or f"data:{block.media_type};base64,{block.base64_data}"
     detail = {} if block.detail is None else {"detail": block.detail}
     return {"type": "image_url", "image_url": {"url": url, **detail}}
@@ -131,13 +139,9 @@ def _tool(tool: Tool) -> dict[str, Any]:
 
 
 def _tool_choice(choice: str | Mapping[str, str] | None) -> Any:
-    if choice is None or choice in ("auto", "required", "none"):
+    if choice is None or isinstance(choice, str):
         return choice
-    if isinstance(choice, Mapping) and choice.get("type") == "tool" and "name" in choice:
-        return {"type": "function", "function": {"name": choice["name"]}}
-    raise ProviderInvalidRequest(
-        f"no tool_choice: {choice!r}, expected auto, required, none or {{'type': 'tool', 'name': …}}"
-    )
+    return {"type": "function", "function": {"name": choice.get("name")}}
 
 
 def _settings(config: RuntimeConfig) -> dict[str, Any]:

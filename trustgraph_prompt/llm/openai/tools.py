@@ -1,171 +1,129 @@
-"""The tool calls of an answer: put together from their pieces, and held to the tools that were offered."""
+"""The tool calls of an answer, put together from their pieces; whether they can be made others judge."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.errors import (
-    ContractError,
-    ProviderInvalidRequest,
-    ProviderInvalidResponse,
-    excerpt,
-)
-from trustgraph_prompt.llm.records import FinishReason, Tool, ToolCall
+from trustgraph_prompt.errors import ProviderInvalidResponse
+from trustgraph_prompt.llm.openai.whole_text import well_formed
+from trustgraph_prompt.llm.records import FinishReason, ToolCall
 from trustgraph_prompt.reader.decode import NotJson, decode
 
 #: Tool calls of one answer.
 MAX_TOOL_CALLS = 1_000
 
-Contracts = Mapping[str, Contract]
-
-
-def contracts(tools: Sequence[Tool]) -> Contracts:
-    """What the arguments of each tool must be. Raises `ProviderInvalidRequest` for a schema that is none."""
-    made = {}
-    for tool in tools:
-        try:
-            made[tool.name] = Contract.from_schema(tool.parameters, name=tool.name)
-        except ContractError as error:
-            raise ProviderInvalidRequest(f"tool {tool.name!r}: {error.at('', '/parameters')}") from error
-    return made
-
 
 class ToolCalls:
     """The tool calls of one answer while it comes, in the order of their `index`."""
 
-    def __init__(self, contracts: Contracts) -> None:
+    def __init__(self) -> None:
         self.size = 0  # characters
-        self._contracts = contracts
         self._are_legacy = False
-        self._calls: dict[int, _Call] = {}
+        self._calls: list[_Call] = []
+        self._last: dict[int, _Call] = {}  # of each index
+        self._problem = ""
 
     def __bool__(self) -> bool:
         return bool(self._calls)
 
     def add(self, pieces: Any, *, are_whole: bool) -> None:
         """What an event has under `tool_calls`, or the whole body. What is wrong with it shows at the end."""
-        if not isinstance(pieces, list):
-            self._at(0).problem = f"'tool_calls' is {type(pieces).__name__}, expected list"
-            return
-        for position, piece in enumerate(pieces):
-            if isinstance(piece, dict):
-                call = self._at(position if are_whole else self._index(piece))
-                self.size += call.take(piece.get("id"), piece.get("function"))
-            else:
-                self._at(position).problem = f"a tool call is {type(piece).__name__}, expected dict"
+        for position, piece in enumerate(self._typed("'tool_calls'", pieces, list) or []):
+            piece = self._typed("a tool call", piece, dict) or {}
+            function = self._typed("the function of a tool call", piece.get("function"), dict) or {}
+            id, name, arguments = (
+                self._typed(f"the {key} of a tool call", of.get(key), str) or ""
+                for key, of in (("id", piece), ("name", function), ("arguments", function))
+            )
+            index = position if are_whole else self._index(piece.get("index"), name)
+            call = self._last.get(index)
+            # servers repeat ids, or make one up for each piece of the arguments; some know one index only
+            if call is None or (call.id and id not in ("", call.id) and (name or not arguments)):
+                call = self._begun(index)
+            self.size += call.take(id, name, arguments)
 
     def add_legacy(self, function: Any) -> None:
         """The same of `function_call`, as it was called before there were several at a time."""
         self._are_legacy = True
-        self.size += self._at(0).take("call_0", function)
+        self.add([{"index": 0, "id": "call_0", "function": function}], are_whole=False)
 
     def whole(self, finish_reason: FinishReason | None) -> tuple[ToolCall, ...]:
-        """The calls, once the answer has ended.
+        """The calls, once the answer has ended; arguments are None where they cannot be read.
 
-        Raises `ProviderInvalidResponse` for one that is malformed, names no tool or has arguments that its
-        tool does not take; but under the finish reason "error" gives what there is, with arguments None
-        where they cannot be read (specification, section 3).
+        Raises `ProviderInvalidResponse` for what is no tool call at all, except under the finish reason
+        "error" (specification, section 3).
         """
-        calls = [call for _, call in sorted(self._calls.items())]
+        is_all = finish_reason not in ("length", "error")
+        calls = tuple(call.read(is_all) for call in self._in_order())
         if finish_reason == "error":
-            return tuple(ToolCall(call.id, call.name, call.readable()) for call in calls)
-        try:
-            return tuple(self._checked(call, finish_reason != "length") for call in calls)
-        except _Malformed as error:
-            why = ", for the answer was cut at its limit" if finish_reason == "length" else ""
-            raise ProviderInvalidResponse(f"{error}{why}") from None
+            return calls
+        if self._problem:
+            raise ProviderInvalidResponse(self._problem)
+        for call in calls:
+            if not call.id or not call.name:
+                raise ProviderInvalidResponse(f"a tool call has no {'name' if call.id else 'id'}: {call}")
+        return calls
 
     def wire(self) -> dict[str, Any]:
         """What the message of a whole body says of them."""
-        calls = [call.wire() for _, call in sorted(self._calls.items())]
+        calls = [call.wire() for call in self._in_order()]
         if self._are_legacy:
             return {"function_call": calls[0]["function"]}
         return {"tool_calls": calls} if calls else {}
 
-    def _checked(self, call: _Call, is_all: bool) -> ToolCall:
-        if call.problem:
-            raise _Malformed(call.problem)
-        arguments = call.arguments(are_all=is_all)
-        if not call.id:
-            raise _Malformed(f"a call of {call.name!r} has no id")
-        contract = self._contracts.get(call.name)
-        if contract is None:
-            offered = ", ".join(self._contracts) or "none"
-            raise _Malformed(f"the model calls {excerpt(call.name, 80)!r}, and the tools are: {offered}")
-        if issues := contract.issues(arguments):
-            said = "; ".join(map(str, issues))
-            raise _Malformed(f"the arguments of {call.name!r} are not what it takes: {excerpt(said)}")
-        return ToolCall(call.id, call.name, arguments)
+    def _in_order(self) -> list[_Call]:
+        return sorted(self._calls, key=lambda call: call.index)
 
-    def _index(self, piece: Mapping[str, Any]) -> int:
+    def _index(self, told: Any, name: str) -> int:
         """Which call a piece is of; where the server does not say, a call begins with its name."""
-        if isinstance(index := piece.get("index"), int):
-            return index
-        function = piece.get("function")
-        begins = not self._calls or (isinstance(function, dict) and bool(function.get("name")))
-        return max(self._calls, default=-1) + begins
+        if isinstance(told, int):
+            return told
+        return max(self._last, default=-1) + bool(name or not self._last)
 
-    def _at(self, index: int) -> _Call:
-        if index not in self._calls:
-            if len(self._calls) == MAX_TOOL_CALLS:
-                raise ProviderInvalidResponse(f"more than {MAX_TOOL_CALLS:,} tool calls")
-            self._calls[index] = _Call()
-        return self._calls[index]
+    def _begun(self, index: int) -> _Call:
+        if len(self._calls) == MAX_TOOL_CALLS:
+            raise ProviderInvalidResponse(f"more than {MAX_TOOL_CALLS:,} tool calls")
+        call = self._last[index] = _Call(index)
+        self._calls.append(call)
+        return call
 
-
-class _Malformed(ValueError):
-    """What is wrong with a tool call."""
+    def _typed(self, what: str, found: Any, kind: type) -> Any:
+        if found is None or isinstance(found, kind):
+            return found
+        self._problem = self._problem or f"{what} is {type(found).__name__}, expected {kind.__name__}"
+        return None
 
 
 @dataclass(slots=True)
 class _Call:
+    index: int
     id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
-    problem: str = ""
 
-    def take(self, id: Any, function: Any) -> int:
-        """A piece of the call, and its size; servers repeat what they have said, except for the arguments."""
-        if not isinstance(function, dict):
-            self.problem = "a tool call has no function"
-            return 0
-        name, arguments = function.get("name"), function.get("arguments")
-        self.id = self.id or self._text("id", id)
-        self.name = self.name or self._text("name", name)
-        self.pieces.append(self._text("arguments", arguments))
-        return len(self.pieces[-1]) + 1
+    def take(self, id: str, name: str, arguments: str) -> int:
+        """A piece of the call, and the size of what is new; only arguments come in pieces."""
+        before = len(self.id) + len(self.name)
+        self.id, self.name = self.id or id, self.name or name
+        self.pieces.append(arguments)
+        return len(self.id) + len(self.name) - before + len(arguments) + 1
 
-    def arguments(self, *, are_all: bool = True) -> dict[str, Any]:
-        """The arguments; none at all are none where they are all there. Raises `_Malformed`."""
-        text = "".join(self.pieces)
-        if are_all and not text.strip():
-            return {}
+    @property
+    def text(self) -> str:
+        """The arguments as the model wrote them."""
+        return well_formed("".join(self.pieces))
+
+    def read(self, is_all: bool) -> ToolCall:
+        """The call as a record; no arguments are none where they are all there."""
+        text = self.text
         try:
-            value = decode(text)
-        except NotJson as error:
-            raise _Malformed(
-                f"the arguments of {self.name!r} are no JSON: {error}: {excerpt(text)}"
-            ) from None
-        if not isinstance(value, dict):
-            raise _Malformed(f"the arguments of {self.name!r} are no object: {excerpt(text)}")
-        return value
+            value = {} if is_all and not text.strip() else decode(text)
+        except NotJson:
+            value = None
+        return ToolCall(self.id, self.name, value if isinstance(value, dict) else None, text)
 
-    def readable(self) -> dict[str, Any] | None:
-        """The arguments where they can be read."""
-        try:
-            return self.arguments(are_all=False)
-        except _Malformed:
-            return None
-
-    def _text(self, key: str, value: Any) -> str:
-        if value is not None and not isinstance(value, str):
-            self.problem = f"the {key} of a tool call: {type(value).__name__}, expected str"
-        return value if isinstance(value, str) else ""
-
-    def wire(self) -> dict[str, Any]:
+    def wire(self) -> Mapping[str, Any]:
         """The call as a whole body has it."""
-        function = {"name": self.name, "arguments": "".join(self.pieces)}
-        return {"id": self.id, "type": "function", "function": function}
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.text}}

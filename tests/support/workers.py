@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from trustgraph_prompt.broker import Broker, Message
 from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedAnswer, ScriptedProvider
@@ -105,6 +105,19 @@ class Heard:
         return [json.loads(m.data) for m in self.messages if m.properties.get("id") == id]
 
 
+@asynccontextmanager
+async def listening(
+    broker: Broker, topic: str, *, start: Literal["earliest", "latest"] = "earliest"
+) -> AsyncIterator[Heard]:
+    """Follow a topic."""
+    reader = await broker.reader(topic, start=start)
+    heard = Heard()
+    task = asyncio.create_task(heard.follow(reader.receive))
+    yield heard
+    await reader.close()
+    await task
+
+
 @dataclass
 class House:
     """A broker, the topics of one flow, and workers that serve it."""
@@ -133,16 +146,7 @@ class House:
 
     async def hear(self, topic: str) -> Heard:
         """Follow a topic from its beginning."""
-        reader = await self.broker.reader(topic)
-        heard = Heard()
-        task = asyncio.create_task(heard.follow(reader.receive))
-
-        async def end() -> None:
-            await reader.close()
-            await task
-
-        self.stack.push_async_callback(end)
-        return heard
+        return await self.stack.enter_async_context(listening(self.broker, topic))
 
     async def work(
         self,

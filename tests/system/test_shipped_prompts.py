@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.house import House, Working
 from tests.support.model_server import ModelServer, Reply, streamed
+from tests.support.workers import House, Working
 from trustgraph_prompt import bundled
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.doors import PromptManager
@@ -65,14 +65,6 @@ Ask = Callable[..., Awaitable[Any]]
 
 def lines(objects: list[dict[str, Any]]) -> str:
     return "".join(json.dumps(each) + "\n" for each in objects)
-
-
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
 
 
 @pytest.fixture(params=["worker", "PromptManager"])

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import sys
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from tests.support.command import environment, run
-from tests.support.house import DEFINITION, entry
+from tests.support.command import run
 from tests.support.traces import PARENT, TRACE, TRACEPARENT
+from tests.support.worker_processes import Site
+from tests.support.workers import DEFINITION, entry, listening
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.wire import PromptRequest
 
@@ -64,45 +63,29 @@ async def collector() -> AsyncIterator[Collector]:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> list[str]:
-    """The command of a worker, and in a folder all that it needs."""
-    (tmp_path / "flow.yaml").write_text(FLOW)
-    answer = json.dumps({"entity": "chalk", "definition": "a stone"})
-    (tmp_path / "script.jsonl").write_text(json.dumps({"answer": answer, "model": "m-1"}) + "\n")
+def site(site: Site) -> Site:
     define = entry("Define {{ text }}", **{"response-type": "jsonl", "object-schema": DEFINITION})
-    (tmp_path / "templates.json").write_text(json.dumps({"template.define": define}))
-    return [
-        *("run", "--broker", f"embedded:{tmp_path / 'broker.db'}", "--flows", str(tmp_path / "flow.yaml")),
-        *("--templates", str(tmp_path / "templates.json")),
-        *("--provider", f"scripted:{tmp_path / 'script.jsonl'}"),
-    ]
+    answer = json.dumps({"entity": "chalk", "definition": "a stone"})
+    site.serves(FLOW, {"template.define": define})
+    site.answers({"answer": answer, "model": "m-1"})
+    return site
 
 
-async def serve_one(site: list[str], **variables: str) -> None:
+async def serve_one(site: Site, **variables: str) -> None:
     """A worker that serves one request of a trace, then stops in order."""
-    async with await connect(site[2]) as broker:
-        objects = await broker.reader(OBJECTS)
+    async with await connect(site.url) as broker, listening(broker, OBJECTS) as objects:
         producer = await broker.producer(REQUESTS)
         data = PromptRequest.asking("define", {"text": "chalk"}).encode()
         await producer.send(data, properties={"id": "r", "traceparent": TRACEPARENT})
-        worker = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "trustgraph_prompt", *site), env=environment(**variables)
-        )
-        try:
-            async with asyncio.timeout(SECONDS):
-                assert await objects.receive() is not None
-                worker.send_signal(signal.SIGTERM)
-                assert await worker.wait() == 0
-        finally:
-            if worker.returncode is None:
-                worker.kill()
-                await worker.wait()
-            await objects.close()
-            await producer.close()
+        worker = await site.run(**variables)
+        await objects.until(1)
+        worker.send_signal(signal.SIGTERM)
+        assert await worker.wait() == 0
+        await producer.close()
 
 
 async def test_a_trace_reaches_the_collector_whole_also_the_last_of_it(
-    site: list[str], collector: Collector
+    site: Site, collector: Collector
 ) -> None:
     await serve_one(
         site,
@@ -123,13 +106,13 @@ async def test_a_trace_reaches_the_collector_whole_also_the_last_of_it(
     assert collector.headers["x-team"] == "chalk"
 
 
-async def test_the_service_is_called_as_the_environment_says(site: list[str], collector: Collector) -> None:
+async def test_the_service_is_called_as_the_environment_says(site: Site, collector: Collector) -> None:
     await serve_one(site, OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, OTEL_SERVICE_NAME="chalk-prompts")
 
     assert collector.services == {"chalk-prompts"}
 
 
-async def test_a_collector_that_is_away_holds_up_neither_requests_nor_the_end(site: list[str]) -> None:
+async def test_a_collector_that_is_away_holds_up_neither_requests_nor_the_end(site: Site) -> None:
     began = asyncio.get_running_loop().time()
 
     await serve_one(site, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1", OTEL_EXPORTER_OTLP_TIMEOUT="600")
@@ -137,8 +120,8 @@ async def test_a_collector_that_is_away_holds_up_neither_requests_nor_the_end(si
     assert asyncio.get_running_loop().time() - began < SECONDS
 
 
-def test_variables_that_nobody_understands_are_a_wrong_configuration(site: list[str]) -> None:
-    ended = run(*site, OTEL_TRACES_EXPORTER="jaeger")
+def test_variables_that_nobody_understands_are_a_wrong_configuration(site: Site) -> None:
+    ended = run(*site.arguments, OTEL_TRACES_EXPORTER="jaeger")
 
     assert ended.returncode == 2
     assert "OTEL_TRACES_EXPORTER" in ended.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from trustgraph_prompt.broker import Broker, Producer
@@ -30,14 +29,7 @@ class _FlakyProducer:
         self._producer = producer
         self.topic = producer.topic
 
-    async def send(
-        self,
-        data: bytes,
-        *,
-        key: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        deliver_after: float | None = None,
-    ) -> str:
+    async def send(self, data: bytes, **options: Any) -> str:
         if self.topic in self._broker.closed:
             self._broker.closed.discard(self.topic)
             await self._producer.close()
@@ -45,7 +37,7 @@ class _FlakyProducer:
         if self._broker.failures.get(self.topic, 0) > 0:
             self._broker.failures[self.topic] -= 1
             raise BrokerUnavailable(self.topic)
-        return await self._producer.send(data, key=key, properties=properties, deliver_after=deliver_after)
+        return await self._producer.send(data, **options)
 
     async def close(self) -> None:
         await self._producer.close()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.deltas import heard, text
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ConfigError, ProviderInvalidRequest, ProviderRateLimit
 from trustgraph_prompt.llm import Call, Delta, Message, ScriptedAnswer, ScriptedProvider
@@ -15,14 +16,6 @@ from trustgraph_prompt.llm import Call, Delta, Message, ScriptedAnswer, Scripted
 
 def question(text: str = "What is it?", **labels: str) -> Call:
     return Call([Message("system", "Be brief."), Message("user", text)], labels=labels)
-
-
-async def heard(provider: ScriptedProvider, call: Call) -> list[Delta]:
-    return [delta async for delta in provider.stream(call)]
-
-
-async def answer(provider: ScriptedProvider, call: Call) -> str:
-    return "".join(delta.text for delta in await heard(provider, call))
 
 
 @pytest.fixture
@@ -57,14 +50,14 @@ class TestQuestions:
     async def test_an_answer_is_for_what_fits(self, for_: dict[str, Any], call: Call, fits: bool) -> None:
         provider = ScriptedProvider([ScriptedAnswer("That.", **for_), ScriptedAnswer("Else.", match="")])
 
-        assert await answer(provider, call) == ("That." if fits else "Else.")
+        assert await text(provider, call) == ("That." if fits else "Else.")
 
     async def test_the_first_question_that_fits_decides(self) -> None:
         provider = ScriptedProvider(
             [ScriptedAnswer("general", contains="What"), ScriptedAnswer("special", contains="What is")]
         )
 
-        assert await answer(provider, question()) == "general"
+        assert await text(provider, question()) == "general"
 
     async def test_an_unknown_question_is_named_with_what_there_is(self) -> None:
         provider = ScriptedProvider(
@@ -77,7 +70,7 @@ class TestQuestions:
     async def test_the_nth_call_of_an_asking_gets_the_nth_answer(self) -> None:
         provider = ScriptedProvider([ScriptedAnswer(text) for text in ("one", "two")])
 
-        asked = [await answer(provider, question(call=number)) for number in ("1", "1", "2", "3", "1")]
+        asked = [await text(provider, question(call=number)) for number in ("1", "1", "2", "3", "1")]
 
         assert asked == ["one", "one", "two", "two", "one"]
 
@@ -86,12 +79,12 @@ class TestQuestions:
             [ScriptedAnswer("one"), ScriptedAnswer("other", prompt="define"), ScriptedAnswer("two")]
         )
 
-        assert [await answer(provider, question()) for _ in range(3)] == ["one", "two", "two"]
+        assert [await text(provider, question()) for _ in range(3)] == ["one", "two", "two"]
 
     async def test_a_function_answers_with_a_text(self) -> None:
         provider = ScriptedProvider(lambda call: call.messages[-1].text.upper())
 
-        assert await answer(provider, question()) == "WHAT IS IT?"
+        assert await text(provider, question()) == "WHAT IS IT?"
 
     async def test_a_function_answers_with_deltas(self) -> None:
         deltas = [Delta("a"), Delta("b", finish_reason="length")]
