@@ -17,6 +17,9 @@ _ENOUGH = ((8, 240), (4, 1600))
 #: Characters at the end of a text in which phrases are looked for.
 _TAIL = 10_000
 
+#: Characters of white space at the end of a text that are no layout any more.
+_LEAST_SPACE = 240
+
 #: Characters of a continuation that stood in the text before, word for word, by no accident.
 _LEAST_TEXT = 200
 
@@ -36,7 +39,9 @@ def repeats_text(text: str, new: str) -> bool:
     before = text.removesuffix(new)
     if len(new) >= _LEAST_TEXT and new in before:
         return True
-    return _ends_in_a_circle(text[-_TAIL:])
+    tail = text[-_TAIL:]
+    # indentation makes a short list of zeros as long as a circle
+    return len(tail) - len(tail.rstrip()) >= _LEAST_SPACE or _ends_in_a_circle(" ".join(tail.split()))
 
 
 def _ends_in_a_circle(tail: str) -> bool:
