@@ -38,6 +38,7 @@ def check(body: bytes, model: str) -> None:
 
 
 def _names(models: list[Any]) -> str:
-    names = [excerpt(str(one["id"]), 80) for one in models if isinstance(one, dict) and "id" in one]
+    ids = (one.get("id") for one in models if isinstance(one, dict))
+    names = [excerpt(id, 80) for id in ids if isinstance(id, str)]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return (", ".join(names[:_SHOWN]) or "none") + more
