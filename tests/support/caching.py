@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.asking import OBJECT
 from trustgraph_prompt.ask import Cache, Piece, ask
-from trustgraph_prompt.llm import Call, Delta, Identity, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm import Call, Completer, Delta, Identity, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 
@@ -42,7 +42,7 @@ async def keep(
     return await ask(prompt or definition(), question, provider, cache=cache, listen=listen, **options)
 
 
-class Model:
+class Model(Completer):
     """Counts its calls. Until `go` is set none of them is answered."""
 
     prefill = False

@@ -6,18 +6,20 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from trustgraph_prompt.errors import ProviderRateLimit
+from trustgraph_prompt.llm.heard import Heard
 from trustgraph_prompt.llm.limits import Limits
 from trustgraph_prompt.llm.provider import Around, Provider
 from trustgraph_prompt.llm.records import Call, Delta
-from trustgraph_prompt.llm.tokens import estimate, estimate_messages
+from trustgraph_prompt.llm.tokens import estimate_question
 
 
 class Limiter(Around):
     """Waits for its turn before each call, and keeps its place until the answer has ended.
 
-    Limiters given the same limits share them: what a process may ask of its providers together. A call is
-    expected to take its question and what the answer may have at most, where that is said; it took what the
-    provider reports, or what was said, where it reports nothing. A call that brought nothing took nothing.
+    Limiters given the same limits share them: what a process may ask of its providers together. Providers of
+    one place (`Identity.place`) are one server, whose refusals all of them heed. A call is expected to take
+    its question and what the answer may have at most, where that is said; it took what the provider reports,
+    or what was said, where it reports nothing. A call that brought nothing took nothing.
     """
 
     def __init__(self, provider: Provider, limits: Limits) -> None:
@@ -27,19 +29,18 @@ class Limiter(Around):
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """The answer of the provider within, once there is a place. Raises what `Limits.enter` raises."""
         counts = self._limits.counts_tokens
-        question = estimate_messages(call.messages) if counts else 0
-        place = await self._limits.enter(question + (call.config.answer_limit or 0))
-        reported = written = 0
+        question = estimate_question(call) if counts else 0
+        answer = max(0, call.config.answer_limit or 0)
+        place = await self._limits.enter(question + answer, server=self.identity.place)
+        heard = Heard()
         try:
             async with aclosing(self.provider.stream(call)) as deltas:
                 async for delta in deltas:
-                    if counts:
-                        written += estimate(delta.thinking) + estimate(delta.text)
-                        reported = delta.usage.tokens if delta.usage else reported
+                    heard.take(delta)
                     yield delta
             self._limits.answered(place)
         except ProviderRateLimit as error:
             self._limits.refused(place, error.retry_after)
             raise
         finally:
-            self._limits.leave(place, reported or (question + written if written else 0))
+            self._limits.leave(place, heard.tokens(call) if counts else 0)
