@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _OF_SCHEMAS = re.compile(
-    r"response[_ ]?format|json[_ ]?schema|schema|(?<![a-z])strict(?![a-z])|grammar|samplers", re.IGNORECASE
+    r"response[_ ]?format|schema|structured[_ ]output|(?<![a-z])strict(?![a-z])|grammar|samplers",
+    re.IGNORECASE,
 )
 
 _QUOTE = r"[`'\"]?"
