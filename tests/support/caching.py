@@ -28,6 +28,7 @@ async def keep(
     cache: Cache | None,
     *,
     prompt: PromptDefinition | None = None,
+    system: str = "Be exact.",
     text: str = "Which numbers?",
     pieces: list[Piece] | None = None,
     **options: Any,
@@ -38,7 +39,7 @@ async def keep(
         if pieces is not None:
             pieces.append(piece)
 
-    question = Question("Be exact.", text)
+    question = Question(system, text)
     return await ask(prompt or definition(), question, provider, cache=cache, listen=listen, **options)
 
 
@@ -47,8 +48,8 @@ class Model(Completer):
 
     prefill = False
 
-    def __init__(self, answer: str | Callable[[int], str | ScriptedAnswer], *, model: str = "small") -> None:
-        self.identity = Identity("test", model)
+    def __init__(self, answer: str | Callable[[int], str | ScriptedAnswer]) -> None:
+        self.identity = Identity("test", "small")
         self.calls = 0
         self.go = asyncio.Event()
         self.go.set()

@@ -403,9 +403,10 @@ class TestRefusals:
 
         run(main())
 
-    def test_the_longest_wait_among_them_counts(self) -> None:
+    @pytest.mark.parametrize(("first", "second"), [(5, 40), (40, 5)])
+    def test_the_longest_wait_among_them_counts(self, first: float, second: float) -> None:
         async def main() -> None:
-            model = Model(refusal(5), refusal(40, delay=3))
+            model = Model(refusal(first), refusal(second, delay=3))
             provider = Limiter(model, limits())
             await at_once(provider, [CALL] * 2)
             await text(provider)
@@ -461,6 +462,20 @@ class TestRefusals:
             await text(provider)
 
             assert model.times == [0, 3600]
+
+        run(main())
+
+    def test_who_gives_up_waiting_leaves_nothing_behind(self) -> None:
+        async def main() -> None:
+            provider = Limiter(Model(refusal(30)), limits())
+            await category(provider)
+            waiting = asyncio.create_task(text(provider))
+            await asyncio.sleep(1)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            await asyncio.sleep(0)
+
+            assert asyncio.all_tasks() == {asyncio.current_task()}
 
         run(main())
 
