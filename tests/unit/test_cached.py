@@ -378,6 +378,8 @@ class TestWhatIsKept:
             b'{"value": [{"n": 1}], "stage": 1, "model": null}',
             b'{"value": [{"n": 1}], "stage": 1, "model": null, "made": "today"}',
             b'{"value": [{"n": 1}], "stage": 1, "model": null, "made": -3000}',
+            b'{"value": [{"n": 1}], "stage": 1, "model": null, "made": 1e300}',
+            b'{"value": [{"n": 1}], "stage": 1, "model": null, "made": 1' + b"0" * 400 + b"}",
             b'{"value": [{"n": 1}], "stage": 9, "model": null, "made": 1000}',
             b'{"value": [{"n": 1}], "stage": "1", "model": null, "made": 1000}',
             b'{"value": [{"n": "one"}], "stage": 1, "model": null, "made": 1000}',
