@@ -199,6 +199,25 @@ async def test_the_log_and_the_notes_say_why_a_provider_failed_without_its_words
     assert working.worker.health.notes() == {}
 
 
+async def test_a_term_that_is_missing_is_refused_unpaid_or_logged(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.base = {**ENTRIES, "template.theirs": json.dumps({"prompt": "Say {{ text }}"})}
+    model = Counted()
+    flow = house.flow()
+    await house.work(flow, model, config=True)
+    responses = await house.hear(house.topic("responses"))
+
+    [response] = await responses.under(await house.send(flow, "define", txt="chalk"))
+    assert response["error"]["type"] == "missing-term"
+    assert "text" in response["error"]["message"]
+    assert model.calls == 0
+
+    [response] = await responses.under(await house.send(flow, "theirs", txt="chalk"))
+    assert response["error"] is None
+    assert "theirs has nothing where its terms stand: text" in caplog.text
+
+
 def worker(house: House, broker: object, **settings: object) -> Worker:
     provider = ScriptedProvider(lambda call: "hi")
     prompts = Prompts(ENTRIES)

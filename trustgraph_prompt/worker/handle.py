@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 from trustgraph_prompt.errors import RequestError
@@ -14,6 +15,8 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.outbox import Outbox
 from trustgraph_prompt.worker.request import Request
+
+log = logging.getLogger(__name__)
 
 
 async def handle(request: Request, flow: Flow, desk: Desk, entry: Entry, *, last: bool) -> Outcome:
@@ -42,5 +45,7 @@ async def _ask(request: Request, flow: Flow, desk: Desk, outbox: Outbox) -> tupl
     if snapshot is None or not snapshot.prompts:
         raise RequestError(f"workspace {flow.workspace!r} has no prompts", type="no-configuration")
     prompt, question = snapshot.question(request.prompt, request.terms)
+    if missing := prompt.missing(request.terms):
+        log.warning("%s has nothing where its terms stand: %s", prompt.id, ", ".join(missing))
     listen = partial(outbox.piece, prompt)
     return prompt, await put(prompt, question, desk.provider(flow), request, flow, desk, listen=listen)
