@@ -226,7 +226,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_flows_in_the_guide_to_completions_load(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "completion.md").read_text("utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "completion-worker.md").read_text("utf-8")
     flow, provider = re.findall(r"^```yaml\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
 
     [served] = flows.load(written(tmp_path, flow, "served.yaml"))
