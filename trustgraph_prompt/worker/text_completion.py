@@ -5,6 +5,7 @@ What the model says is the answer, whatever it is: nobody here reads it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import asdict, replace
@@ -13,7 +14,7 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.errors import BrokerError, ProviderError, Reason, RequestError
+from trustgraph_prompt.errors import BrokerError, ProviderError, ProviderUnavailable, Reason, RequestError
 from trustgraph_prompt.llm import Call, Delta, Provider, RetryPolicy, topic_wire
 from trustgraph_prompt.llm.complete import ONCE
 from trustgraph_prompt.llm.provider import Around
@@ -66,7 +67,7 @@ class TextCompletion:
         await put(
             PROMPT,
             Question(self._record.system, self._record.prompt),
-            _Verbatim(provider, call, self._overhear, direct=self._record.direct),
+            _Verbatim(provider, call, self._overhear, self._seconds_left, direct=self._record.direct),
             self._request,
             self._flow,
             self._desk,
@@ -108,6 +109,13 @@ class TextCompletion:
         if not who.model:
             raise RequestError("this worker cannot say which models it has", type="not-implemented")
         return Outcome(who.model, Reason.SUCCESS, PROMPT.contract)
+
+    def _seconds_left(self) -> float | None:
+        """For how long somebody waits for the first of the answer; None where nobody knows."""
+        patience, published = self._record.seconds_left, self._request.published
+        if patience is None or published is None:
+            return patience
+        return published + patience - self._desk.clock()
 
     async def _piece(self, piece: Piece) -> None:
         await self._stream(piece.text, self._tell)
@@ -151,10 +159,19 @@ class _Verbatim(Around):
     `direct` one is counted and labelled by the requester alone.
     """
 
-    def __init__(self, provider: Provider, theirs: Call, overhear: Overhear, *, direct: bool) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        theirs: Call,
+        overhear: Overhear,
+        seconds_left: Callable[[], float | None],
+        *,
+        direct: bool,
+    ) -> None:
         super().__init__(provider)
         self._theirs = theirs
         self._overhear = overhear
+        self._seconds_left = seconds_left
         self._direct = direct
 
     @property
@@ -165,10 +182,35 @@ class _Verbatim(Around):
         config = self._theirs.config.at_most(call.config.answer_limit)
         labels = self._theirs.labels if self._direct else {**self._theirs.labels, **call.labels}
         theirs = replace(self._theirs, config=config, labels=labels)
-        async with aclosing(self.provider.stream(theirs)) as deltas:
+        deltas = _begun_in_time(self.provider.stream(theirs), self._seconds_left())
+        async with aclosing(deltas):
             async for delta in deltas:
                 await self._overhear(delta)
                 yield delta
+
+
+async def _begun_in_time(
+    deltas: AsyncGenerator[Delta, None], seconds: float | None
+) -> AsyncGenerator[Delta, None]:
+    """The same deltas; raises `ProviderUnavailable` when the seconds end before the first of them.
+
+    Where they are over already, nothing is asked.
+    """
+    nobody = ProviderUnavailable("whoever asked no longer waits for the answer")
+    async with aclosing(deltas):
+        if seconds is not None:
+            if seconds <= 0:
+                raise nobody
+            try:
+                async with asyncio.timeout(seconds) as limit:
+                    first = await anext(deltas, None)
+            except TimeoutError:
+                raise nobody if limit.expired() else ProviderUnavailable("no answer in time") from None
+            if first is None:
+                return
+            yield first
+        async for delta in deltas:
+            yield delta
 
 
 def _verbatim(outcome: Outcome) -> Outcome:
