@@ -64,10 +64,13 @@ class TestTheDemo:
         assert summary["refusals"][0].startswith(
             place.format(4, "extract-definitions") + ", object 3: /definition"
         )
-        assert summary["cut"] == {
-            "completed": [place.format(2, "extract-relationships"), place.format(6, "extract-definitions")],
-            "truncated": [place.format(7, "extract-relationships")],
-        }
+        assert summary["cut"]["completed"] == [
+            place.format(2, "extract-relationships"),
+            place.format(6, "extract-definitions"),
+        ]
+        [cut] = summary["cut"]["truncated"]
+        assert cut.startswith(place.format(7, "extract-relationships") + ": after 43 tokens by the server's")
+        assert summary["without_objects"] == []
         assert summary["tokens"]["in"] > 0
         assert summary["tokens"]["out"] > 0
         assert summary["failures"] == []
@@ -139,6 +142,31 @@ class TestAgain:
         link.symlink_to(DOCUMENT)
         run("extract", DOCUMENT, DOCUMENT, link, "--provider", SCRIPTED, "-o", out)
         assert out.read_bytes() == expected
+
+
+def recorded(folder: Path, **answer: object) -> str:
+    """Somebody who always says the same."""
+    (folder / "recording.jsonl").write_text(json.dumps(answer) + "\n")
+    return f"scripted:{folder / 'recording.jsonl'}"
+
+
+class TestNotOneObject:
+    def test_where_answers_were_cut_is_a_failure_of_the_next_run_too(self, tmp_path: Path) -> None:
+        cut = recorded(tmp_path, answer="Let me think about it. First", finish_reason="length")
+        command = ["extract", DOCUMENT, "--provider", cut, "-o", tmp_path / "o.jsonl"]
+        for _ in range(2):
+            result = run(*command)
+            assert result.returncode == 1
+            assert "cut off for good: 14 answers" in result.stdout
+            assert "without any object: 14 answers" in result.stdout
+            assert "larger `model: max-tokens` in the prompt file" in result.stdout
+            assert result.stderr.endswith("error: not one object came, and answers were cut off\n")
+
+    def test_where_the_model_finds_none_is_an_answer(self, tmp_path: Path) -> None:
+        nothing = recorded(tmp_path, answer="[]")
+        result = run("extract", DOCUMENT, "--provider", nothing, "-o", tmp_path / "o.jsonl")
+        assert result.returncode == 0
+        assert "without any object: 14 answers" in result.stdout
 
 
 class TestTheFileOfObjects:

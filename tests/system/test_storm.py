@@ -114,7 +114,7 @@ async def test_every_request_of_a_storm_ends_and_no_limit_is_passed(server: Mode
         sleep=sleep,
     )
     pauses: list[float] = []
-    limits.on_pause = pauses.append
+    limits.on_pause = lambda _, seconds: pauses.append(seconds)
 
     async with OpenAIProvider(server.url, "small", timeout=Timeout(first=PATIENCE)) as model:
         provider = Limiter(model, limits)

@@ -33,12 +33,12 @@ class Model:
     """Answers with 40 characters after a second, unless told otherwise; knows when who began, and how many
     it is answering."""
 
-    def __init__(self, *answers: ScriptedAnswer) -> None:
+    def __init__(self, *answers: ScriptedAnswer, place: str = "here") -> None:
         self.began: list[tuple[float, str]] = []
         self.answering = self.most = 0
         self._answers = iter(answers)
         self._provider = ScriptedProvider(self._answer)
-        self.identity = self._provider.identity
+        self.identity = Identity("test", place=place)
         self.prefill = False
         self.closed = False
 
@@ -250,6 +250,31 @@ class TestTokens:
 
         run(main())
 
+    @pytest.mark.parametrize(("said", "times"), [(-(10**12), [0, 0, 60, 120]), (10**12, [0, 60, 120, 180])])
+    def test_a_limit_of_the_answer_that_is_nonsense_costs_the_others_a_minute_at_most(
+        self, said: int, times: list[float]
+    ) -> None:
+        async def main() -> None:
+            model = Model(used(1, delay=200), *(used(70, delay=1) for _ in range(3)))
+            provider = Limiter(model, limits(tokens_per_minute=100))
+            calls = [question(10, answer=said), *([question(70)] * 3)]
+            await at_once(provider, calls)
+
+            assert model.times == times
+
+        run(main())
+
+    def test_a_report_that_is_nonsense_costs_the_others_a_minute(self) -> None:
+        async def main() -> None:
+            model = Model(used(10**12, delay=5), used(1))
+            provider = Limiter(model, limits(tokens_per_minute=100))
+            await text(provider, question(10))
+            await text(provider, question(10))
+
+            assert model.times == [0, 65]
+
+        run(main())
+
 
 class TestTurns:
     def test_nobody_overtakes_a_call_that_waits_for_tokens(self) -> None:
@@ -260,6 +285,24 @@ class TestTurns:
 
             assert [name for _, name in model.began] == ["90", "80", "1", "2"]
             assert model.times[1] == 60
+
+        run(main())
+
+    def test_a_large_call_and_the_small_ones_behind_it_wait_for_a_minute_at_most(self) -> None:
+        async def main() -> None:
+            model = Model(*(used(10) for _ in range(50)))
+            provider = Limiter(model, limits(tokens_per_minute=1000))
+
+            async def arrive(seconds: int) -> None:
+                await asyncio.sleep(seconds)
+                answer = 990 if seconds == 5 else None
+                await text(provider, question(10, answer, name=f"{seconds}"))
+
+            await asyncio.gather(*(arrive(seconds) for seconds in (*range(0, 120, 3), 5)))
+            waited = {name: when - int(name) for when, name in model.began}
+
+            assert waited["5"] == 58  # until what was taken at 3 has come back
+            assert max(waited.values()) <= 60
 
         run(main())
 
@@ -301,7 +344,7 @@ def refusal(retry_after: float | None = None, *, delay: float = 0, text: str = "
 def watched() -> tuple[Limits, list[float]]:
     """Limits, and the pauses they tell of."""
     shared, pauses = limits(), list[float]()
-    shared.on_pause = pauses.append
+    shared.on_pause = lambda _, seconds: pauses.append(seconds)
     return shared, pauses
 
 
@@ -418,6 +461,99 @@ class TestRefusals:
         run(main())
 
 
+class TestServers:
+    """Counts are shared by all; a refusal is the matter of the server that refused."""
+
+    def test_a_refusal_by_one_server_stops_no_call_to_another(self) -> None:
+        async def main() -> None:
+            shared, told = limits(), list[tuple[str, float]]()
+            shared.on_pause = lambda server, seconds: told.append((server, seconds))
+            busy, idle = Model(refusal(3600), place="busy"), Model(place="idle")
+            assert await category(Limiter(busy, shared)) == "provider_rate_limit"
+            assert await category(Limiter(idle, shared)) == "answered"
+            assert await category(Limiter(busy, shared)) == "provider_rate_limit"
+
+            assert (busy.times, idle.times) == ([0], [0])
+            assert told == [("busy", 3600)]
+            assert shared.pause == 3599
+
+        run(main())
+
+    def test_the_longest_pause_is_what_can_be_seen(self) -> None:
+        async def main() -> None:
+            shared = limits()
+            for place, seconds in (("one", 30), ("other", 90), ("third", 10)):
+                await category(Limiter(Model(refusal(seconds), place=place), shared))
+            assert shared.pause == 90
+            await asyncio.sleep(80)
+            assert shared.pause == 10
+            await asyncio.sleep(11)
+            assert shared.pause == 0
+
+        run(main())
+
+    def test_who_waits_for_one_server_holds_nobody_up_who_calls_another(self) -> None:
+        async def main() -> None:
+            shared = limits(in_flight=1)
+            busy, idle = Model(refusal(60), place="busy"), Model(place="idle")
+            await category(Limiter(busy, shared))
+            waiting = [asyncio.create_task(text(Limiter(busy, shared))) for _ in range(3)]
+            await asyncio.sleep(1)
+            await at_once(Limiter(idle, shared), [CALL] * 3)
+            await asyncio.gather(*waiting)
+
+            assert idle.times == [1, 2, 3]
+            assert busy.times == [0, 60, 61, 62]
+
+        run(main())
+
+    def test_who_is_next_when_its_server_refuses_lets_others_go_first(self) -> None:
+        async def main() -> None:
+            shared = limits(in_flight=1)
+            busy, idle = Model(refusal(60, delay=5), place="busy"), Model(place="idle")
+            calls = [question(1, name=name) for name in "abcd"]
+            await asyncio.gather(
+                *(category(Limiter(busy, shared), call) for call in calls),
+                category(Limiter(idle, shared)),
+            )
+
+            assert idle.times == [5]
+            assert busy.began == [(0, "a"), (65, "b"), (66, "c"), (67, "d")]
+
+        run(main())
+
+    def test_servers_take_turns(self) -> None:
+        async def main() -> None:
+            shared = limits(in_flight=1)
+            much, little = Model(place="much"), Model(place="little")
+            calls = asyncio.gather(*(text(Limiter(much, shared)) for _ in range(100)))
+            await asyncio.sleep(0.5)
+            await at_once(Limiter(little, shared), [CALL] * 2)
+            await calls
+
+            assert little.times == [2, 4]
+            assert len(much.times) == 100
+
+        run(main())
+
+    def test_who_gives_up_at_a_gate_is_not_waited_for(self) -> None:
+        async def main() -> None:
+            shared = limits()
+            model = Model(refusal(60))
+            provider = Limiter(model, shared)
+            await category(provider)
+            hasty = asyncio.create_task(text(provider, question(1, name="hasty")))
+            patient = asyncio.create_task(text(provider, question(1, name="patient")))
+            await asyncio.sleep(10)
+            hasty.cancel()
+            await patient
+
+            assert model.began == [(0, ""), (60, "patient")]
+            assert (shared.waiting, shared.in_flight) == (0, 0)
+
+        run(main())
+
+
 @dataclass(frozen=True)
 class Arrival:
     """A call that comes so many seconds after the last, and is left after so many, or ends before."""
@@ -428,12 +564,13 @@ class Arrival:
     spent: int  # of question and answer; nothing is reported where it is 0
     takes: float
     patience: float
-    fails: bool
+    server: str
+    fails: ProviderError | None
 
     @property
     def reply(self) -> ScriptedAnswer:
         if self.fails:
-            return ScriptedAnswer(delay=self.takes, error=ProviderUnavailable("down"))
+            return ScriptedAnswer(delay=self.takes, error=self.fails)
         return used(self.spent, delay=self.takes)
 
 
@@ -448,27 +585,27 @@ def arrivals(draw: st.DrawFn) -> Arrival:
         spent=draw(st.integers(1, asked + answered)),
         takes=draw(st.sampled_from([0.0, 0.375, 5.0, 61.0, 130.0])),
         patience=draw(st.sampled_from([0.25, 30.0, 1e6, 1e6])),
-        fails=draw(st.booleans()),
+        server=draw(st.sampled_from("ab")),
+        fails=draw(
+            st.sampled_from([None, None, ProviderUnavailable("down"), ProviderRateLimit("slow down")])
+        ),
     )
 
 
 class Ledger:
     """Sees every call that is let in, with what it may take at most from then on."""
 
-    prefill = False
-    identity = Identity("ledger")
-
     def __init__(self, plan: list[Arrival]) -> None:
         self.plan = plan
-        self.order: list[int] = []
+        self.order: dict[str, list[int]] = {"a": [], "b": []}
         self.entries: list[list[float]] = []  # when, tokens
         self.answering = self.most = 0
 
-    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+    async def answer(self, call: Call) -> AsyncGenerator[Delta, None]:
         number = int(call.labels["name"])
         arrival = self.plan[number]
         entry = [now(), float(arrival.question + arrival.answer)]
-        self.order.append(number)
+        self.order[arrival.server].append(number)
         self.entries.append(entry)
         self.answering += 1
         self.most = max(self.most, self.answering)
@@ -481,8 +618,17 @@ class Ledger:
             self.answering -= 1
             entry[1] = brought
 
-    async def close(self) -> None:
-        pass
+
+class Server:
+    """One of those that a ledger sees."""
+
+    prefill = False
+
+    def __init__(self, ledger: Ledger, place: str) -> None:
+        self.identity = Identity("test", place=place)
+        self.stream = ledger.answer
+
+    async def close(self) -> None: ...
 
 
 @given(
@@ -497,14 +643,14 @@ def test_no_limit_is_ever_passed(
     async def main() -> None:
         shared = limits(in_flight=in_flight, requests_per_minute=requests, tokens_per_minute=tokens)
         ledger = Ledger(plan)
-        provider = Limiter(ledger, shared)
+        providers = {place: Limiter(Server(ledger, place), shared) for place in "ab"}
 
         async def arrive(number: int) -> None:
             arrival = plan[number]
             call = question(arrival.question, arrival.answer or None, str(number))
             with suppress(TimeoutError):
                 async with asyncio.timeout(arrival.patience):
-                    await category(provider, call)
+                    await category(providers[arrival.server], call)
 
         async with asyncio.TaskGroup() as calls:
             for number, arrival in enumerate(plan):
@@ -513,8 +659,10 @@ def test_no_limit_is_ever_passed(
 
         assert (shared.in_flight, shared.waiting) == (0, 0)
         assert ledger.most <= (in_flight or len(plan))
-        assert ledger.order == sorted(ledger.order)
-        assert {n for n, each in enumerate(plan) if each.patience == 1e6} <= set(ledger.order)
+        for order in ledger.order.values():
+            assert order == sorted(order)
+        patient = {n for n, each in enumerate(plan) if each.patience == 1e6}
+        assert patient <= {n for order in ledger.order.values() for n in order}
         for start, _ in ledger.entries:
             window = [entry for entry in ledger.entries if start <= entry[0] < start + 60]
             assert len(window) <= (requests or len(plan))

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from trustgraph_prompt.cli.tally import Tally
 from trustgraph_prompt.contract import Contract, Format
-from trustgraph_prompt.reader import read
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.reader import CallReport, read
 from trustgraph_prompt.worker.answer import Answer
 from trustgraph_prompt.worker.gather import Job, Result
 from trustgraph_prompt.worker.request import Request
@@ -16,7 +21,17 @@ def tally(text: str, format: Format, failure: str | None = None) -> Tally:
     outcome = read(text, Contract.from_schema({"required": ["n"]}, format=format))
     answer = Answer.of(Request("r", "define", {}), "extract", "define", "v1", outcome, ())
     counted = Tally([JOB])
-    counted.add(Result(JOB, (), answer, failure))
+    counted.add(Result(JOB, (b"{}",) * len(outcome.objects), answer, failure))
+    return counted
+
+
+def cut(text: str, **usage: int) -> Tally:
+    """What a prompt with max-tokens 100 has brought, where the model had not finished."""
+    outcome = read(text, Contract.from_schema({"required": ["n"]}, format="jsonl"), finish_reason="length")
+    outcome = replace(outcome, calls=(CallReport("first", text, "length", Usage(**usage)),))
+    answer = Answer.of(Request("r", "define", {}), "extract", "define", "v1", outcome, ())
+    counted = Tally([JOB], {"define": 100})
+    counted.add(Result(JOB, (b"{}",) * len(outcome.objects), answer))
     return counted
 
 
@@ -33,3 +48,53 @@ def test_a_refused_value_is_a_failure_and_told_once() -> None:
     counted = tally('{"m": 1}', "json", '"n" is missing')
     assert (counted.refused_count, counted.refused) == (0, [])
     assert [str(remark) for remark in counted.failed] == ['a.txt chunk 1, define: "n" is missing']
+
+
+@pytest.mark.parametrize(
+    ("completion_tokens", "where"),
+    [
+        (100, "at the prompt's max-tokens, 100"),
+        (40, "after 40 tokens by the server's own limit or its context"),
+    ],
+)
+def test_an_answer_that_was_cut_says_at_which_limit_and_what_helps(
+    completion_tokens: int, where: str
+) -> None:
+    told = cut('{"n": 1}\n{"n"', completion_tokens=completion_tokens).summary().splitlines()
+    at = told.index("cut off for good: 1 answer")
+    assert told[at + 1 : at + 3] == [
+        f"  a.txt chunk 1, define: {where}",
+        "  more room: a larger `model: max-tokens` in the prompt file, or smaller chunks (--chunk-size)",
+    ]
+
+
+def test_an_answer_that_was_cut_before_its_first_object_came_to_nothing() -> None:
+    counted = cut("Let me think about", completion_tokens=100)
+    assert "without any object: 1 answer\n  a.txt chunk 1, define: the answer ends" in counted.summary()
+    assert counted.came_to_nothing
+
+
+def test_a_cut_answer_with_an_object_has_come_to_something() -> None:
+    counted = cut('{"n": 1}\n{"n"', completion_tokens=100)
+    assert "without any object" not in counted.summary()
+    assert not counted.came_to_nothing
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[]", ""),
+        ("", ": the answer is empty"),
+        ("There is nothing.", ": no object in the answer"),
+        ('{"m": 1}', ": 1 object refused"),
+    ],
+)
+def test_an_answer_without_any_object_is_told_and_is_no_failure(text: str, told: str) -> None:
+    counted = tally(text, "jsonl")
+    assert f"without any object: 1 answer\n  a.txt chunk 1, define{told}" in counted.summary()
+    assert counted.as_json()["without_objects"] == [f"a.txt chunk 1, define{told}"]
+    assert not counted.came_to_nothing
+
+
+def test_a_value_that_is_refused_leaves_an_answer_without_any_object() -> None:
+    assert 'define: "n" is missing' in tally('{"m": 1}', "json").summary()

@@ -8,8 +8,10 @@ import typer
 
 import trustgraph_prompt
 from trustgraph_prompt.cli import ask, check, complete, config, extract, read, render, run
+from trustgraph_prompt.cli.commands import Command, Group
 
 app = typer.Typer(
+    cls=Group,
     help="Asks language models, reads their answers however they come, and gives typed, validated objects.",
     epilog="Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 130 interrupted.",
     no_args_is_help=True,
@@ -29,17 +31,20 @@ def _version(wanted: bool) -> None:
 def _root(
     version: Annotated[
         bool,
-        typer.Option("--version", metavar="", callback=_version, is_eager=True, help="Print the version."),
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version."),
     ] = False,
 ) -> None:
     """Holds the options that come before a command."""
 
 
-app.command("extract", epilog=extract.EXAMPLE)(extract.command)
-app.command("ask", epilog=ask.EXAMPLE)(ask.command)
-app.command("read", epilog=read.EXAMPLE)(read.command)
-app.command("render", epilog=render.EXAMPLE)(render.command)
-app.command("check", epilog=check.EXAMPLE)(check.command)
-app.command("run", epilog=run.EXAMPLE)(run.command)
-app.command("complete", epilog=complete.EXAMPLE)(complete.command)
+for name, module in {
+    "extract": extract,
+    "ask": ask,
+    "read": read,
+    "render": render,
+    "check": check,
+    "run": run,
+    "complete": complete,
+}.items():
+    app.command(name, cls=Command, epilog=module.EXAMPLE)(module.command)
 app.add_typer(config.app, name="config")

@@ -10,6 +10,7 @@ import typer
 from trustgraph_prompt.cli import options, output
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.ask import Listen
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.prompts import PromptDefinition
     from trustgraph_prompt.reader import Outcome
@@ -26,26 +27,40 @@ def command(
     script: options.ProviderOption = None,
     base_url: options.BaseUrlOption = None,
     model: options.ModelOption = None,
+    prefill: options.PrefillOption = None,
+    native_schema: options.NativeSchemaOption = None,
     templates: options.TemplatesOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Ask one prompt and print its value: a text, a JSON value, or one object a line.
+    """Ask one prompt and print the answer: a text as it comes, one object a line, or a JSON value at the end.
 
-    With --json it is the whole outcome: value, refused objects with reasons, calls, tokens.
+    What was refused or cut goes to standard error. With --json the whole outcome is printed, at the end:
+    value, refused objects with reasons, calls, tokens.
     """
+    from trustgraph_prompt.cli.printer import Printer
+
     definition = options.prompt(options.prompts(templates), prompt)
     terms = options.terms(term)
-    provider = options.provider(script, base_url, model)
+    provider = options.provider(script, base_url, model, prefill, native_schema)
     options.warn_of_terms(definition, terms)
-    with output.waiting(f"asking {model or script}"):
-        outcome = asyncio.run(_ask(definition, terms, provider))
-    output.print_outcome(outcome, as_json=as_json)
+    with output.waiting(f"asking {model or script}") as end_of_waiting:
+        printer = Printer(definition, end_of_waiting)
+        listen = None if as_json else printer.listen
+        outcome = asyncio.run(_ask(definition, terms, provider, listen))
+    if as_json:
+        output.print_json(output.outcome_as_json(outcome))
+    else:
+        printer.finish(outcome)
+    if not outcome.ok:
+        raise typer.Exit(1)
 
 
-async def _ask(prompt: PromptDefinition, terms: dict[str, object], provider: Provider) -> Outcome:
+async def _ask(
+    prompt: PromptDefinition, terms: dict[str, object], provider: Provider, listen: Listen | None
+) -> Outcome:
     from trustgraph_prompt.ask import ask
 
     try:
-        return await ask(prompt, prompt.question(terms), provider)
+        return await ask(prompt, prompt.question(terms), provider, listen=listen)
     finally:
         await provider.close()

@@ -24,6 +24,8 @@ def command(
     script: options.ProviderOption = None,
     base_url: options.BaseUrlOption = None,
     model: options.ModelOption = None,
+    prefill: options.PrefillOption = None,
+    native_schema: options.NativeSchemaOption = None,
 ) -> None:
     """Serve TrustGraph's text-completion topics with a model until SIGTERM.
 
@@ -48,7 +50,7 @@ def command(
         broker,
         served,
         Prompts(workspaces={flow.workspace for flow in served}),
-        lambda named: options.provider(script, base_url, named or model),
+        lambda named: options.provider(script, base_url, named or model, prefill, native_schema),
         Limits(concurrency, requests_per_minute, tokens_per_minute),
         http=http,
         drain_timeout=drain_timeout,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.commands import Command, Group
 from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 app = typer.Typer(
-    help="The prompts on the config topic, which workers follow while they run.", no_args_is_help=True
+    cls=Group,
+    help="The prompts on the config topic, which workers follow while they run.",
+    no_args_is_help=True,
 )
 
 
@@ -57,7 +60,9 @@ TopicOption = Annotated[
 DEFAULT_TOPIC = "persistent://tg/config/prompt"
 
 
-@app.command(epilog="Example:  trustgraph-prompt config push templates/ --broker embedded:broker.db")
+@app.command(
+    cls=Command, epilog="Example:  trustgraph-prompt config push templates/ --broker embedded:broker.db"
+)
 def push(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of prompt files, or one of them.")],
     workspace: WorkspaceOption = "default",
@@ -79,7 +84,7 @@ def push(
     typer.echo(f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}")
 
 
-@app.command("list", epilog="Example:  trustgraph-prompt config list --workspace default --json")
+@app.command("list", cls=Command, epilog="Example:  trustgraph-prompt config list --workspace default --json")
 def list_(
     workspace: Annotated[
         str | None,
@@ -106,7 +111,7 @@ def list_(
             typer.echo(key)
 
 
-@app.command(epilog="Example:  trustgraph-prompt config get template.extract-definitions")
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt config get template.extract-definitions")
 def get(
     key: Annotated[str, typer.Argument(metavar="KEY", help="system, or template.<id>.")],
     workspace: WorkspaceOption = "default",
@@ -124,7 +129,7 @@ def get(
     output.print_json(_value(data))
 
 
-@app.command(epilog="Example:  trustgraph-prompt config delete template.extract-topics")
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt config delete template.extract-topics")
 def delete(
     keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="system, or template.<id>.")],
     workspace: WorkspaceOption = "default",
@@ -149,7 +154,7 @@ def delete(
     typer.echo(f"deleted from workspace {workspace}: {', '.join(keys)}")
 
 
-@app.command(epilog="Example:  trustgraph-prompt config watch --broker embedded:broker.db")
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt config watch --broker embedded:broker.db")
 def watch(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: TopicOption = DEFAULT_TOPIC,

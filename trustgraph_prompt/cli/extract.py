@@ -54,22 +54,25 @@ def command(
     script: options.ProviderOption = None,
     base_url: options.BaseUrlOption = None,
     model: options.ModelOption = None,
+    prefill: options.PrefillOption = None,
+    native_schema: options.NativeSchemaOption = None,
     templates: options.TemplatesOption = None,
     term: options.TermOption = None,
-    chunk_size: Annotated[int, typer.Option(min=100, help="Characters of a chunk at most.")] = 2000,
-    concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Questions at once.")] = 8,
+    chunk_size: Annotated[
+        int, typer.Option(metavar="N", min=100, help="Characters of a chunk at most.")
+    ] = 2000,
+    concurrency: Annotated[int, typer.Option(metavar="N", min=1, max=1000, help="Questions at once.")] = 8,
     bare: Annotated[
-        bool, typer.Option("--bare", metavar="", help="Write the objects alone, without where they are from.")
+        bool, typer.Option("--bare", help="Write the objects alone, without where they are from.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", metavar="", help="Print the summary as JSON, for programs.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON, for programs.")] = False,
 ) -> None:
     """Ask prompts about every chunk of some text files, and write each valid object as a line of OUT.jsonl.
 
     A line says where its object is from: {"prompt", "file", "chunk", "object"}. Lines gather in
     OUT.jsonl.part, which takes the place of OUT.jsonl at the end. What was answered is kept in
     OUT.jsonl.state: after an interruption, run the same command again, and only the rest is asked.
+    Exits with 1 where a question failed, and where answers were cut and not one object came.
     """
     from trustgraph_prompt.cli.destination import Destination
     from trustgraph_prompt.cli.progress import Progress
@@ -84,10 +87,10 @@ def command(
         raise ConfigError("is the chunk that is asked about, and cannot be given", where="--term text")
     for definition in asked:
         options.warn_of_terms(definition, {"text", *terms})
-    provider = options.provider(script, base_url, model)
+    provider = options.provider(script, base_url, model, prefill, native_schema)
     jobs = extract.jobs(files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size)
     destination = Destination(out, files)
-    tally = Tally(jobs)
+    tally = Tally(jobs, {definition.id: definition.config.answer_limit for definition in asked})
     with Progress(tally) as progress:
         lines = gather.Lines(destination.write, bare=bare)
 
@@ -123,6 +126,9 @@ def command(
         raise typer.Exit(130)
     if tally.failed:
         output.note("run the same command again to ask once more what failed or was not asked")
+    if tally.came_to_nothing:
+        output.note("error: not one object came, and answers were cut off")
+    if tally.failed or tally.came_to_nothing:
         raise typer.Exit(1)
     if script is not None and not as_json:
         typer.echo(_the_same_with_a_model(script))

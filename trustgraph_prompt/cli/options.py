@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
@@ -45,8 +45,38 @@ ModelOption = Annotated[
         "--model",
         metavar="NAME",
         envvar="TRUSTGRAPH_PROMPT_MODEL",
-        help="The model to ask.",
+        help="The model that is asked.",
         rich_help_panel="Who answers",
+    ),
+]
+
+
+class Prefill(StrEnum):
+    """How a server is told that the last message begins its answer: as `OpenAIProvider` has it."""
+
+    assistant = "assistant"
+    vllm = "vllm"
+    prefix = "prefix"
+
+
+PrefillOption = Annotated[
+    Prefill | None,
+    typer.Option(
+        "--prefill",
+        envvar="TRUSTGRAPH_PROMPT_PREFILL",
+        help="How the server takes the beginning of its answer, so that it can go on with one that was cut: "
+        "as it is (assistant: llama.cpp), by switches (vllm), by a mark (prefix: Mistral, DeepSeek).",
+        rich_help_panel="Who answers",
+    ),
+]
+NativeSchemaOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--native-schema/--no-native-schema",
+        envvar="TRUSTGRAPH_PROMPT_NATIVE_SCHEMA",
+        help="Whether the server is sent the schema of an answer; unless given, that is found out.",
+        rich_help_panel="Who answers",
+        show_default=False,
     ),
 ]
 TemplatesOption = Annotated[
@@ -86,9 +116,12 @@ FlowsOption = Annotated[
     Path | None,
     typer.Option("--flows", metavar="PATH", help="A flow file, or a folder of them, instead of the bundled."),
 ]
-IdOption = Annotated[str, typer.Option("--id", help="The id of this processor; its subscriptions carry it.")]
+IdOption = Annotated[
+    str, typer.Option("--id", metavar="NAME", help="The id of this processor; its subscriptions carry it.")
+]
 ConcurrencyOption = Annotated[
-    int | None, typer.Option("--concurrency", min=1, help="Calls to models at once, over all flows.")
+    int | None,
+    typer.Option("--concurrency", metavar="N", min=1, help="Calls to models at once, over all flows."),
 ]
 HttpOption = Annotated[
     str | None,
@@ -103,21 +136,31 @@ DrainOption = Annotated[
 DEFAULT_DRAIN = 30.0
 RequestsPerMinuteOption = Annotated[
     int | None,
-    typer.Option("--requests-per-minute", min=1, help="Calls to models in any minute, over all flows."),
+    typer.Option(
+        "--requests-per-minute", metavar="N", min=1, help="Calls to models in any minute, over all flows."
+    ),
 ]
 TokensPerMinuteOption = Annotated[
     int | None,
-    typer.Option("--tokens-per-minute", min=1, help="Tokens of models in any minute, over all flows."),
+    typer.Option(
+        "--tokens-per-minute", metavar="N", min=1, help="Tokens of models in any minute, over all flows."
+    ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", metavar="", help="Print JSON, for programs.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
-def provider(script: str | None, base_url: str | None, model: str | None) -> Provider:
+def provider(
+    script: str | None,
+    base_url: str | None,
+    model: str | None,
+    prefill: Prefill | None,
+    native_schema: bool | None,
+) -> Provider:
     """The provider that the options name. Raises `ConfigError`."""
     if script is not None:
-        for option, value in (("--base-url", base_url), ("--model", model)):
-            if value is not None and _typed(option):
-                raise ConfigError(f"says who answers, and so does --provider {script}", where=option)
+        for option in ("--base-url", "--model", "--prefill", "--native-schema", "--no-native-schema"):
+            if _typed(option):
+                raise ConfigError(f"is about a server, and --provider {script} is none", where=option)
         return _scripted(script)
     if base_url is None or model is None:
         raise ConfigError(
@@ -126,7 +169,8 @@ def provider(script: str | None, base_url: str | None, model: str | None) -> Pro
         )
     from trustgraph_prompt.llm import OpenAIProvider
 
-    return OpenAIProvider(base_url, model, api_key=_api_key())
+    kind = cast("Literal['assistant', 'vllm', 'prefix'] | None", prefill and prefill.value)
+    return OpenAIProvider(base_url, model, api_key=_api_key(), prefill=kind, native_schema=native_schema)
 
 
 def cache(url: str) -> Cache:
@@ -162,13 +206,14 @@ def prompts(templates: Path | None) -> PromptSet:
 
 def prompt(prompts: PromptSet, id: str) -> PromptDefinition:
     """The prompt of that id or alias. Raises `ConfigError` where there is none, or where it is refused."""
+    from trustgraph_prompt.authored import suggestion
+
     if refusal := prompts.refused.get(f"template.{id}"):
         raise refusal
     if found := prompts.find(id):
         return found
-    near = difflib.get_close_matches(id, prompts.prompts, n=1)
-    if near:
-        raise ConfigError(f"there is no prompt {id}, did you mean {near[0]}?")
+    if near := suggestion(id, prompts.prompts):
+        raise ConfigError(f"there is no prompt {id}{near}")
     known = ", ".join(sorted(prompts.prompts)) or "none"
     raise ConfigError("there is no such prompt", found=id, expected=f"one of {known}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -35,15 +35,15 @@ def json_text(value: object, *, pretty: bool = False) -> str:
 
 
 @contextmanager
-def waiting(for_what: str) -> Iterator[None]:
-    """Something moves on standard error for the time of the block, where a person may be looking."""
+def waiting(for_what: str) -> Iterator[Callable[[], None]]:
+    """Something moves on standard error, where a person looks, until the block ends or calls what it got."""
     if not sys.stderr.isatty():
-        yield
+        yield lambda: None
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(for_what):
-        yield
+    with Console(stderr=True).status(for_what) as status:
+        yield status.stop
 
 
 def paint(text: str, colour: str) -> str:
@@ -61,17 +61,6 @@ def note(text: str) -> None:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """`1 chunk`, `1,000 chunks`."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
-
-
-def print_outcome(outcome: Outcome, *, as_json: bool) -> None:
-    """The value of an outcome, and what there is to say about it. Exits with 1 where there is no value."""
-    if as_json:
-        print_json(outcome_as_json(outcome))
-    else:
-        print_value(outcome)
-        _explain(outcome)
-    if not outcome.ok:
-        raise typer.Exit(1)
 
 
 def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
@@ -132,17 +121,3 @@ def print_value(outcome: Outcome) -> None:
             typer.echo(text, nl=not text.endswith("\n"))
         case _, value:
             print_json(value)
-
-
-def _explain(outcome: Outcome) -> None:
-    objects = outcome.rejected if outcome.contract.format == "jsonl" else ()
-    for rejected in objects:
-        for issue in rejected.issues:
-            note(f"refused object {rejected.index + 1}: {issue}")
-    if outcome.truncated:
-        note("cut off: the answer ends before the model had finished")
-    if outcome.cause is not None:
-        note(f"error: {outcome.cause}")
-    elif not outcome.ok:
-        why = f"error: {outcome.reason.value}"
-        note(why if objects else f"{why}: {outcome.explain()}")

@@ -46,13 +46,13 @@ def command(
         typer.Option(metavar="FILE", help="A JSON Schema for the value; with jsonl, for each object."),
     ] = None,
     repair: Annotated[
-        bool, typer.Option("--repair", metavar="", help="Mend broken JSON where it is plain what was meant.")
+        bool, typer.Option("--repair", help="Mend broken JSON where it is plain what was meant.")
     ] = False,
     stream: Annotated[
-        bool, typer.Option("--stream", metavar="", help="Print each object as soon as it is complete.")
+        bool, typer.Option("--stream", help="Print each object as soon as it is complete.")
     ] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", metavar="", help="Show the place of everything there is to say.")
+        bool, typer.Option("--explain", help="Show the place of everything there is to say.")
     ] = False,
     as_json: options.JsonOption = False,
 ) -> None:

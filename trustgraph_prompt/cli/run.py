@@ -41,6 +41,8 @@ def command(
     script: options.ProviderOption = None,
     base_url: options.BaseUrlOption = None,
     model: options.ModelOption = None,
+    prefill: options.PrefillOption = None,
+    native_schema: options.NativeSchemaOption = None,
 ) -> None:
     """Serve prompt requests from the topics of some flows until SIGTERM.
 
@@ -60,7 +62,7 @@ def command(
         broker,
         served,
         prompts,
-        lambda named: options.provider(script, base_url, named or model),
+        lambda named: options.provider(script, base_url, named or model, prefill, native_schema),
         Limits(concurrency, requests_per_minute, tokens_per_minute),
         cache=options.cache(cache),
         http=http,

@@ -8,9 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from trustgraph_prompt.cli import cut
 from trustgraph_prompt.cli.output import counted
+from trustgraph_prompt.errors import Reason
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.worker.answer import Answer
     from trustgraph_prompt.worker.gather import Job, Result
 
 MAX_EXAMPLES = 10
@@ -30,15 +33,20 @@ class Remark(NamedTuple):
 
 @dataclass
 class Tally:
-    """Counts the results of some jobs as they come in. Tokens are those that this run paid for."""
+    """Counts the results of some jobs as they come in. Tokens are those that this run paid for.
+
+    `max_tokens` is how long each prompt lets an answer be. `barren` are answers without any object.
+    """
 
     jobs: Sequence[Job]
+    max_tokens: Mapping[str, int | None] = field(default_factory=dict)
     started: float = field(default_factory=time.monotonic)
     objects: Counter[str] = field(default_factory=Counter)
     refused: list[Remark] = field(default_factory=list)
     refused_count: int = 0
     completed: list[Remark] = field(default_factory=list)
     truncated: list[Remark] = field(default_factory=list)
+    barren: list[Remark] = field(default_factory=list)
     failed: list[Remark] = field(default_factory=list)
     failed_in_a_row: int = 0
     earlier: int = 0
@@ -51,6 +59,7 @@ class Tally:
         self.chunks = len(self._jobs_of_chunk)
         self.objects.update(dict.fromkeys((job.prompt for job in self.jobs), 0))
         self._paid: set[str] = set()
+        self._lacked_room = False
 
     @property
     def chunks_done(self) -> int:
@@ -66,6 +75,11 @@ class Tally:
     def open(self) -> int:
         """Jobs that have no result yet."""
         return len(self.jobs) - self.done
+
+    @property
+    def came_to_nothing(self) -> bool:
+        """Whether answers were cut, and there is not one object."""
+        return bool(self.truncated) and not self.objects.total()
 
     @property
     def seconds(self) -> float:
@@ -98,8 +112,13 @@ class Tally:
                 Remark(job.position, f"{place}, object {rejected['index'] + 1}", _why(rejected))
                 for rejected in answer.rejected
             )
+        if not result.objects and result.failure is None:
+            self.barren.append(Remark(job.position, place, _barrenness(answer)))
         if answer.truncated:
-            self.truncated.append(Remark(job.position, place))
+            issues = answer.issues if answer.reason == Reason.SUCCESS else ()
+            why, lacked_room = cut.explain(issues, answer.calls, self.max_tokens.get(job.prompt))
+            self.truncated.append(Remark(job.position, place, why))
+            self._lacked_room |= lacked_room
         elif any(call["why"] == "continue" for call in answer.calls):
             self.completed.append(Remark(job.position, place))
         if not result.earlier and job.id not in self._paid:
@@ -128,6 +147,7 @@ class Tally:
             "refused": self.refused_count,
             "refusals": _told(self.refused),
             "cut": {"completed": _told(self.completed), "truncated": _told(self.truncated)},
+            "without_objects": _told(self.barren),
             "failures": _told(self.failed),
             "tokens": {"in": self.tokens_in, "out": self.tokens_out},
             "seconds": round(self.seconds, 3),
@@ -147,6 +167,9 @@ class Tally:
         lines += _section("refused", self.refused_count, "object", _told(self.refused))
         lines += _section("cut off, then completed", len(self.completed), "answer", _told(self.completed))
         lines += _section("cut off for good", len(self.truncated), "answer", _told(self.truncated))
+        if self._lacked_room:
+            lines.append(f"  {cut.MORE_ROOM} smaller chunks (--chunk-size)")
+        lines += _section("without any object", len(self.barren), "answer", _told(self.barren))
         reasons = Counter(remark.text for remark in self.failed).most_common()
         failures = [f"{count:,} × {reason}" for reason, count in reasons]
         lines += _section("failed", len(self.failed), "question", failures)
@@ -159,6 +182,15 @@ class Tally:
         self._jobs_of_chunk[chunk] -= 1
         if not self._jobs_of_chunk[chunk]:
             del self._jobs_of_chunk[chunk]
+
+
+def _barrenness(answer: Answer) -> str:
+    """Why an answer has no object; nothing where it says that there is none."""
+    if answer.reason == Reason.SUCCESS:
+        return ""
+    if answer.issues:
+        return answer.issues[0]["message"]
+    return f"{counted(answer.rejected_count, 'object')} refused"
 
 
 def _why(rejected: Mapping[str, Any]) -> str:

@@ -15,9 +15,10 @@ from trustgraph_prompt.llm.tokens import estimate, estimate_messages
 class Limiter(Around):
     """Waits for its turn before each call, and keeps its place until the answer has ended.
 
-    Limiters given the same limits share them: what a process may ask of its providers together. A call is
-    expected to take its question and what the answer may have at most, where that is said; it took what the
-    provider reports, or what was said, where it reports nothing. A call that brought nothing took nothing.
+    Limiters given the same limits share them: what a process may ask of its providers together. Providers of
+    one place (`Identity.place`) are one server, whose refusals all of them heed. A call is expected to take
+    its question and what the answer may have at most, where that is said; it took what the provider reports,
+    or what was said, where it reports nothing. A call that brought nothing took nothing.
     """
 
     def __init__(self, provider: Provider, limits: Limits) -> None:
@@ -28,7 +29,8 @@ class Limiter(Around):
         """The answer of the provider within, once there is a place. Raises what `Limits.enter` raises."""
         counts = self._limits.counts_tokens
         question = estimate_messages(call.messages) if counts else 0
-        place = await self._limits.enter(question + (call.config.answer_limit or 0))
+        answer = max(0, call.config.answer_limit or 0)
+        place = await self._limits.enter(question + answer, server=self.identity.place)
         reported = written = 0
         try:
             async with aclosing(self.provider.stream(call)) as deltas:

@@ -8,29 +8,34 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from trustgraph_prompt.errors import ProviderRateLimit
 from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
 
 MINUTE = 60.0
 
-#: Seconds of a pause whose length the provider does not say; each further one in a row is twice as long.
+#: Seconds of a pause whose length the server does not say; each further one in a row is twice as long.
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = MINUTE
 
-#: Seconds a provider is believed at most: one that is wrong about it must not stop a process for good.
+#: Seconds a server is believed at most: one that is wrong about it must not be left alone for good.
 _LONGEST_BELIEVED = 3600.0
 
 
 class Limits:
-    """Lets calls in, first come, first served; None is no limit.
+    """Lets calls in; None is no limit.
 
     At most `in_flight` calls at a time, and in any 60 seconds at most `requests_per_minute` that start and
     `tokens_per_minute` that they take: what a call is expected to take when it starts, what it took once
     that is known. A call that alone takes more goes when nothing else has been taken for a minute.
 
-    When a provider refuses a call for its rate, nobody is let in for as long as it says, or else for a pause
-    that grows until a call is answered; calls that had been let in before add nothing to that.
+    Calls to one server go in the order in which they came; servers that calls wait for take turns. Who has
+    the turn is not overtaken, however much it needs.
+
+    When a server refuses a call for its rate, no other call to it is let in for as long as it says, or else
+    for a pause that grows until a call is answered; calls that had been let in before add nothing to that.
+    Calls to other servers go on.
 
     `clock` and `sleep` are in seconds. All calls are of one event loop. Raises `ValueError` for a limit that
     lets nothing through.
@@ -47,16 +52,16 @@ class Limits:
     ) -> None:
         #: Calls that have been let in and have not left, and calls that wait to be let in.
         self.in_flight = self.waiting = 0
-        #: Told of each pause, and of its seconds, when it begins.
-        self.on_pause: Callable[[float], None] = lambda seconds: None
+        #: Told of each pause when it begins: the server that wants it, and its seconds.
+        self.on_pause: Callable[[str, float], None] = lambda server, seconds: None
         self._slots = _limit(in_flight)
         self._requests = _Window(_limit(requests_per_minute))
         self._tokens = _Window(_limit(tokens_per_minute))
-        self._gate = _Gate()
+        self._gates: dict[str, _Gate] = {}
         self._clock = clock
         self._sleep = sleep
-        self._turn = asyncio.Lock()  # whoever holds it is the first of those who wait
-        self._changed = asyncio.Event()  # for that one to look again
+        self._turn = asyncio.Lock()  # whoever holds it is the next to be let in
+        self._changed = asyncio.Event()  # for all who are first in a line to look again
 
     @property
     def counts_tokens(self) -> bool:
@@ -65,66 +70,83 @@ class Limits:
 
     @property
     def pause(self) -> float:
-        """Seconds for which nobody is let in, because a provider said so."""
-        return self._gate.until_open(self._clock())
+        """Seconds for which some server is not called, because it said so: the longest of all."""
+        now = self._clock()
+        return max((gate.until_open(now) for gate in self._gates.values()), default=0.0)
 
-    async def enter(self, tokens: int = 0) -> Place:
-        """A place for a call that is expected to take so many tokens, as soon as there is one.
+    async def enter(self, tokens: int = 0, *, server: str = "") -> Place:
+        """A place for a call that is expected to take so many tokens of a server, as soon as there is one.
 
-        Raises `ProviderRateLimit` where a provider wants to be left alone for longer than `LONGEST_WAIT`.
+        Raises `ProviderRateLimit` where the server wants to be left alone for longer than `LONGEST_WAIT`.
         """
+        gate = self._gates.setdefault(server, _Gate(server))
         self.waiting += 1
         try:
-            async with self._turn:
-                while (seconds := self._until_free(tokens)) > 0:
-                    await self._rest(seconds)
-                now = self._clock()
-                self.in_flight += 1
-                self._requests.take(1, now)
-                return Place(self._tokens.take(tokens, now), self._gate.closings)
+            async with gate.line:
+                while True:
+                    await self._pass(gate)
+                    async with self._turn:
+                        if place := await self._find_place(gate, tokens):
+                            return place
         finally:
             self.waiting -= 1
 
     def answered(self, place: Place) -> None:
-        """A provider has answered the call: it is willing again."""
-        self._gate.answered(place.closings)
+        """The server has answered the call: it is willing again."""
+        place.gate.answered(place.closings)
 
     def refused(self, place: Place, retry_after: float | None) -> None:
-        """A provider has refused the call for its rate, and wants to be left alone for so many seconds."""
-        if seconds := self._gate.close(place.closings, retry_after, self._clock()):
-            self.on_pause(seconds)
-        self._changed.set()
+        """The server has refused the call for its rate, and wants to be left alone for so many seconds."""
+        if seconds := place.gate.close(place.closings, retry_after, self._clock()):
+            self.on_pause(place.gate.server, seconds)
+        self._tell_of_change()
 
     def leave(self, place: Place, tokens: int = 0) -> None:
         """The call has ended, and took so many tokens."""
         self.in_flight -= 1
         self._tokens.correct(place.taken, tokens, self._clock())
-        self._changed.set()
+        self._tell_of_change()
 
-    def _until_free(self, tokens: int) -> float:
-        """Seconds until a call may go, as far as that is known; infinite until another call leaves."""
-        now = self._clock()
-        pause = self._gate.until_open(now)
-        if pause > LONGEST_WAIT:
-            raise ProviderRateLimit(
-                f"no calls for {pause:.0f} seconds, as a provider has asked for", retry_after=pause
-            )
+    async def _pass(self, gate: _Gate) -> None:
+        """Wait until the gate is open, without the turn: others have nothing to do with it."""
+        while (pause := gate.until_open(self._clock())) > 0:
+            if pause > LONGEST_WAIT:
+                raise ProviderRateLimit(
+                    f"no calls for {pause:.0f} seconds, as the provider has asked for", retry_after=pause
+                )
+            await self._rest(pause)
+
+    async def _find_place(self, gate: _Gate, tokens: int) -> Place | None:
+        """A place as soon as there is one; None where the gate closes before."""
+        while gate.until_open(now := self._clock()) <= 0:
+            seconds = self._until_free(tokens, now)
+            if seconds <= 0:
+                self.in_flight += 1
+                self._requests.take(1, now)
+                return Place(self._tokens.take(tokens, now), gate, gate.closings)
+            await self._rest(seconds)
+        return None
+
+    def _until_free(self, tokens: int, now: float) -> float:
+        """Seconds until there is a place, as far as that is known; infinite until another call leaves."""
         if self.in_flight >= self._slots:
             return math.inf
-        return max(pause, self._requests.until_free(1, now), self._tokens.until_free(tokens, now))
+        return max(self._requests.until_free(1, now), self._tokens.until_free(tokens, now))
 
     async def _rest(self, seconds: float) -> None:
         """Until the seconds are over, or something has changed before."""
-        changed = self._changed = asyncio.Event()
-        if seconds == math.inf:
-            await changed.wait()
-            return
-        timer = asyncio.ensure_future(self._sleep(seconds))
-        timer.add_done_callback(lambda _: changed.set())
+        either: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._changed.wait())]
+        if seconds < math.inf:
+            either.append(asyncio.ensure_future(self._sleep(seconds)))
         try:
-            await changed.wait()
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            timer.cancel()
+            for one in either:
+                one.cancel()
+
+    def _tell_of_change(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 @dataclass(slots=True)
@@ -137,9 +159,10 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a call has been given: tokens, and after how many closings of the gate."""
+    """What a call has been given: tokens, through which gate, and after how many closings of it."""
 
     taken: Taken
+    gate: _Gate
     closings: int
 
 
@@ -181,9 +204,11 @@ class _Window:
 
 
 class _Gate:
-    """Closed while a provider wants to be left alone."""
+    """The way to one server: closed while it wants to be left alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: str) -> None:
+        self.server = server
+        self.line = asyncio.Lock()  # whoever holds it is the first of those who want through
         self.closings = 0
         self._closed = self._opens = -math.inf
         self._next_pause = _FIRST_PAUSE

@@ -36,18 +36,22 @@ class CallMetrics:
         self.first_delta = seconds("call_first_delta_seconds", "From a call to the first piece of its answer")
         self.errors = counter("call_errors", "Calls that failed, by why", "model", "category")
         self._waiting = gauge("calls_waiting", "Calls that wait for their turn")
-        self._pause = gauge("rate_limit_pause_seconds", "For how long no call may be made yet")
-        self._pauses = counter("rate_limit_pauses", "Times a provider wanted to be left alone")
+        self._pause = gauge(
+            "rate_limit_pause_seconds", "For how long a server may not be called yet, the longest of all"
+        )
+        self._pauses = counter("rate_limit_pauses", "Times a server wanted to be left alone")
 
     def watch(self, limits: Limits) -> None:
-        """Show who waits for these limits, and when a provider wants to be left alone."""
+        """Show who waits for these limits, and when a server wants to be left alone."""
         limits.on_pause = self._paused
         self._waiting.set_function(lambda: limits.waiting)
         self._pause.set_function(lambda: limits.pause)
 
-    def _paused(self, seconds: float) -> None:
+    def _paused(self, server: str, seconds: float) -> None:
         self._pauses.inc()
-        log.warning("a provider refused a call for its rate; no calls for %.1f s", seconds)
+        log.warning(
+            "%s refused a call for its rate; no calls to it for %.1f s", server or "a server", seconds
+        )
 
 
 class Metered(Around):

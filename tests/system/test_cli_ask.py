@@ -1,0 +1,126 @@
+"""`ask` as a process: what it prints while the model still writes, and who may leave before the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from tests.support.command import PROGRAM, environment
+from tests.support.model_server import ModelServer, Reply, Then, said, streamed
+from trustgraph_prompt.cli import options
+from trustgraph_prompt.llm.openai import request
+
+SECONDS = 60.0
+ROCK = '{"entity": "chalk", "definition": "a soft rock"}'
+TEXT = ["question", "--term", "question=why?"]
+OBJECTS = ["extract-definitions", "--term", "text=Chalk is a soft rock."]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ModelServer]:
+    server = ModelServer()
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@asynccontextmanager
+async def asking(
+    server: ModelServer, *arguments: str, **variables: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
+    """The command, running, with pipes on its outputs."""
+    process = await asyncio.create_subprocess_exec(
+        *(str(PROGRAM), "ask", *arguments, "--base-url", server.url, "--model", "small"),
+        env=environment(**variables),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(SECONDS):
+            yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def test_a_text_is_there_while_the_model_still_writes(server: ModelServer) -> None:
+    server.reply = lambda body: Reply([said("Because "), Then.HANG])
+    async with asking(server, *TEXT) as process:
+        assert process.stdout is not None
+        assert await process.stdout.readexactly(8) == b"Because "
+
+
+async def test_an_object_is_there_while_the_model_still_writes(server: ModelServer) -> None:
+    server.reply = lambda body: Reply([said(f"{ROCK}\n"), Then.HANG])
+    async with asking(server, *OBJECTS) as process:
+        assert process.stdout is not None
+        assert json.loads(await process.stdout.readline()) == json.loads(ROCK)
+
+
+@pytest.mark.parametrize("prompt", [TEXT, OBJECTS], ids=["text", "objects"])
+async def test_who_reads_no_more_ends_it_without_a_word(prompt: list[str], server: ModelServer) -> None:
+    rocks = [said(f'{{"entity": "rock {n}", "definition": "a rock"}}\n') for n in range(10_000)]
+    server.reply = lambda body: Reply([part for rock in rocks for part in (rock, 0.01)])
+    line = shlex.join([str(PROGRAM), "ask", *prompt, "--base-url", server.url, "--model", "small"])
+    async with asyncio.timeout(SECONDS):
+        shell = await asyncio.create_subprocess_exec(
+            *("bash", "-c", f"{line} | head -1; exit ${{PIPESTATUS[0]}}"),
+            env=environment(),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        stdout, stderr = await shell.communicate()
+    assert (json.loads(stdout)["entity"], stderr, shell.returncode) == ("rock 0", b"", 1)
+
+
+async def test_json_is_the_whole_outcome_at_the_end(server: ModelServer) -> None:
+    server.reply = lambda body: Reply(streamed("Because."))
+    async with asking(server, *TEXT, "--json") as process:
+        stdout, _ = await process.communicate()
+    outcome = json.loads(stdout)
+    assert (outcome["value"], [call["text"] for call in outcome["calls"]]) == ("Because.", ["Because."])
+
+
+async def test_a_server_that_can_go_on_is_told_to(server: ModelServer) -> None:
+    halves = iter([streamed("Because ", "length"), streamed("it is.")])
+    server.reply = lambda body: Reply(next(halves))
+    async with asking(server, *TEXT, "--prefill", "vllm") as process:
+        stdout, stderr = await process.communicate()
+    assert (stdout, stderr, process.returncode) == (b"Because it is.\n", b"", 0)
+    assert server.bodies[-1]["messages"][-1] == {"role": "assistant", "content": "Because "}
+    assert server.bodies[-1]["continue_final_message"] is True
+
+
+@pytest.mark.parametrize(
+    ("said", "variables", "sent"),
+    [
+        ([], {}, True),
+        (["--no-native-schema"], {}, False),
+        ([], {"TRUSTGRAPH_PROMPT_NATIVE_SCHEMA": "false"}, False),
+        (["--native-schema"], {"TRUSTGRAPH_PROMPT_NATIVE_SCHEMA": "false"}, True),
+    ],
+)
+async def test_a_server_is_sent_a_schema_unless_it_is_said_to_take_none(
+    said: list[str], variables: dict[str, str], sent: bool, server: ModelServer, tmp_path: Path
+) -> None:
+    (tmp_path / "rock.yaml").write_text(
+        "dialect: jinja\nprompt: Which rock?\nresponse-type: json\n"
+        "schema: {type: object, properties: {rock: {type: string}}, required: [rock]}\n"
+    )
+    server.reply = lambda body: Reply(streamed('{"rock": "chalk"}'))
+    async with asking(server, "rock", "--templates", str(tmp_path), *said, **variables) as process:
+        await process.communicate()
+    assert process.returncode == 0
+    assert ["response_format" in body for body in server.bodies] == [sent]
+
+
+def test_the_ways_to_go_on_are_those_that_the_provider_knows() -> None:
+    assert set(options.Prefill) == set(get_args(request.Prefill))

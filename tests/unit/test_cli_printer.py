@@ -1,0 +1,144 @@
+"""What `ask` prints while an answer comes, and what it says of it in the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.asking import Script
+from trustgraph_prompt.ask import Piece, ask
+from trustgraph_prompt.cli.printer import Printer
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.llm import ScriptedAnswer
+from trustgraph_prompt.prompts import PromptDefinition, Question
+
+
+def prompt(format: str, **more: Any) -> PromptDefinition:
+    rules = {} if format == "text" else {"schema": {"type": "object", "required": ["n"]}}
+    entry = {"prompt": "unused", "dialect": "jinja", "response-type": format, **rules, **more}
+    return PromptDefinition.from_entry("numbers", entry)
+
+
+async def show(prompt: PromptDefinition, *answers: ScriptedAnswer, prefill: bool = False) -> None:
+    """Ask and print, as the command does."""
+    printer = Printer(prompt, begin=lambda: None)
+    provider = Script(*answers, prefill=prefill)
+    outcome = await ask(prompt, Question("", "Which numbers?"), provider, listen=printer.listen)
+    printer.finish(outcome)
+
+
+async def test_a_text_is_printed_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer(prompt("text"), begin=lambda: None)
+    await printer.listen(Piece(text="one "))
+    assert capsys.readouterr().out == "one "
+    await printer.listen(Piece(text="two"))
+    assert capsys.readouterr().out == "two"
+
+
+@pytest.mark.parametrize(("said", "printed"), [("one two", "one two\n"), ("one\n", "one\n"), ("", "\n")])
+async def test_a_text_ends_with_one_end_of_line(
+    said: str, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await show(prompt("text"), ScriptedAnswer(said, chunk=2))
+    assert capsys.readouterr() == (printed, "")
+
+
+async def test_a_text_that_goes_on_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = ScriptedAnswer("one two ", finish_reason="length"), ScriptedAnswer("three")
+    await show(prompt("text"), *answers, prefill=True)
+    assert capsys.readouterr() == ("one two three\n", "")
+
+
+async def test_an_object_is_printed_as_soon_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    printer = Printer(prompt("jsonl"), begin=lambda: None)
+    await printer.listen(Piece(objects=({"n": 1},)))
+    assert capsys.readouterr().out == '{"n": 1}\n'
+
+
+async def test_objects_of_an_answer_that_was_continued_are_printed_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    cut = ScriptedAnswer('{"n": 1}\n{"n": 2}\n{"n', finish_reason="length")
+    await show(prompt("jsonl"), cut, ScriptedAnswer('{"n": 2}\n{"n": 3}\n'))
+    assert capsys.readouterr() == ('{"n": 1}\n{"n": 2}\n{"n": 3}\n', "")
+
+
+async def test_an_object_that_stands_twice_is_printed_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    await show(prompt("jsonl"), ScriptedAnswer('{"n": 1}\n{"n": 1}\n{"n": 2}\n'))
+    assert sorted(capsys.readouterr().out.splitlines()) == ['{"n": 1}', '{"n": 1}', '{"n": 2}']
+
+
+async def test_a_draft_that_stands_after_all_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    await show(prompt("jsonl"), ScriptedAnswer('{"n": 1}\n</think>{"n": 1}\n{"n": 2}\n'))
+    assert capsys.readouterr() == ('{"n": 1}\n{"n": 2}\n', "")
+
+
+async def test_a_draft_that_is_printed_and_does_not_stand_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    await show(prompt("jsonl"), ScriptedAnswer('{"n": 1}\n</think>{"n": 2}\n'))
+    assert capsys.readouterr() == ('{"n": 1}\n{"n": 2}\n', 'taken back: {"n": 1}\n')
+
+
+async def test_a_json_value_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    await show(prompt("json"), ScriptedAnswer('Here: {"n": 1}'))
+    assert capsys.readouterr() == ('{\n  "n": 1\n}\n', "")
+
+
+async def test_each_reason_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    await show(prompt("jsonl"), ScriptedAnswer('{"m": 1}'))
+    assert capsys.readouterr().err == 'refused object 1: "n" is missing\nerror: schema_missing_field\n'
+
+
+async def test_what_is_wrong_with_the_one_value_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    await show(prompt("json"), ScriptedAnswer('Here: {"m": 1}'))
+    assert capsys.readouterr() == ("", 'error: schema_missing_field: "n" is missing\n')
+
+
+async def test_a_reason_that_no_object_has_told_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    await show(prompt("jsonl"), ScriptedAnswer("no idea"))
+    assert capsys.readouterr().err == "error: extraction_failed: no object in the answer\n"
+
+
+class TestCutOff:
+    async def test_at_the_limit_of_the_prompt(self, capsys: pytest.CaptureFixture[str]) -> None:
+        limited = prompt("text", model={"max-tokens": 3})
+        full = ScriptedAnswer("one two", finish_reason="length", usage=Usage(9, 3, 12))
+        await show(limited, full)
+        assert capsys.readouterr() == (
+            "one two\n",
+            "cut off: at the prompt's max-tokens, 3\n"
+            "more room: a larger `model: max-tokens` in the prompt file, or shorter terms\n",
+        )
+
+    async def test_at_a_limit_that_was_doubled(self, capsys: pytest.CaptureFixture[str]) -> None:
+        limited = prompt("json", model={"max-tokens": 3})
+        halves = [
+            ScriptedAnswer('{"n": ', finish_reason="length", usage=Usage(9, tokens, 9 + tokens))
+            for tokens in (3, 6, 12)
+        ]
+        await show(limited, *halves)
+        assert "cut off: at the prompt's max-tokens, 12\n" in capsys.readouterr().err
+
+    @pytest.mark.parametrize("model", [{}, {"max-tokens": 1000}])
+    async def test_at_a_limit_of_the_server(
+        self, model: dict[str, int], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        full = ScriptedAnswer("one two", finish_reason="length", usage=Usage(9, 3, 12))
+        await show(prompt("text", model=model), full)
+        assert capsys.readouterr().err == (
+            "cut off: after 3 tokens by the server's own limit or its context\n"
+            "more room: a larger `model: max-tokens` in the prompt file, or shorter terms\n"
+        )
+
+    async def test_because_it_repeats_itself(self, capsys: pytest.CaptureFixture[str]) -> None:
+        await show(prompt("text"), ScriptedAnswer("again and again, " * 200, finish_reason="length"))
+        told = capsys.readouterr().err
+        assert "; the answer was cut, and only repeated itself\n" in told
+        assert "more room" not in told
+
+    async def test_where_no_limit_is_known(self, capsys: pytest.CaptureFixture[str]) -> None:
+        cut = ScriptedAnswer('{"n": 1}\n{"n"', finish_reason=None)
+        await show(prompt("jsonl"), cut, cut)
+        assert "cut off: the answer was cut, and only repeated itself\n" in capsys.readouterr().err
