@@ -46,6 +46,8 @@ def through(call: Call) -> wire.TextCompletionRequest:
 class Answering:
     """A caller whose calls are answered as written."""
 
+    closed = False
+
     def __init__(self, *responses: bytes, error: errors.BrokerError | None = None) -> None:
         self.responses = responses
         self.error = error
