@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
 from trustgraph_prompt.broker import Broker, Caller
+from trustgraph_prompt.broker.caller import TopicCaller
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 from trustgraph_prompt.worker.callers import Callers
 
@@ -69,9 +71,9 @@ async def test_closing_ends_the_calls_under_way(broker: Broker, space: str) -> N
         await asking
 
 
-async def test_a_caller_that_broke_is_replaced(broker: Broker, echo: Pair) -> None:
+async def test_a_caller_that_broke_is_replaced_before_anybody_hears_of_it(broker: Broker, echo: Pair) -> None:
     class Breaking:
-        """A broker whose first caller breaks when it is called."""
+        """A broker whose first caller breaks before it is called."""
 
         def __init__(self) -> None:
             self.opened = 0
@@ -86,11 +88,41 @@ async def test_a_caller_that_broke_is_replaced(broker: Broker, echo: Pair) -> No
     breaking = Breaking()
     callers = Callers(breaking)  # type: ignore[arg-type]
 
-    with pytest.raises(BrokerClosed):
-        await ask(callers.between(*echo), b"a")
     assert await ask(callers.between(*echo), b"b") == b"b"
+    assert breaking.opened == 2
 
     await callers.close()
+
+
+async def test_what_cannot_be_heard_on_leaves_nothing_open(broker: Broker, space: str) -> None:
+    class Deaf:
+        """A broker on which nobody may subscribe, or nobody may publish."""
+
+        def __init__(self, fails: str) -> None:
+            self.fails = fails
+            self.open: list[Closing] = []
+
+        def __getattr__(self, name: str) -> Any:
+            async def opened(topic: str, *args: Any, **options: Any) -> Closing:
+                if name == self.fails:
+                    raise BrokerUnavailable("TopicNotFound")
+                self.open.append(Closing(self.open, topic))
+                return self.open[-1]
+
+            return opened
+
+    class Closing:
+        def __init__(self, open: list[Closing], topic: str) -> None:
+            self._open, self.topic = open, topic
+
+        async def close(self) -> None:
+            self._open.remove(self)
+
+    for fails in ("consumer", "producer"):
+        deaf = Deaf(fails)
+        with pytest.raises(BrokerUnavailable):
+            await TopicCaller.open(deaf, "flow:tg:in", "non-persistent://tg/response/out")  # type: ignore[arg-type]
+        assert deaf.open == []
 
 
 async def test_without_a_broker_there_is_nobody_to_call() -> None:
