@@ -14,7 +14,7 @@ from tests.support.workers import Heard, House, Script
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import ProviderAuthentication, ProviderRateLimit, ProviderUnavailable
-from trustgraph_prompt.llm import Call, Delta, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm import Call, Completer, Delta, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.llm.records import Identity
 from trustgraph_prompt.worker import Flow
 from trustgraph_prompt.worker.flow import Input, Outputs
@@ -192,7 +192,7 @@ async def test_an_error_has_trustgraphs_type_and_its_category_in_words(house: Ho
     await dead.close()
 
 
-class Busy:
+class Busy(Completer):
     """A model that is busy so many times, counting."""
 
     prefill = False

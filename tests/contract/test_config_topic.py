@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from tests.support.workers import ENTRIES, House, Working, entry
-from trustgraph_prompt.llm import Call, Delta, Identity
+from trustgraph_prompt.llm import Call, Completer, Delta, Identity
 from trustgraph_prompt.worker import config
 
 
@@ -17,7 +17,7 @@ def echo(call: Call) -> str:
     return call.messages[-1].text
 
 
-class Gate:
+class Gate(Completer):
     """A model that answers with its question, when it is let."""
 
     identity = Identity("test")

@@ -19,7 +19,6 @@ from trustgraph_prompt.broker import connect
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import (
     Call,
-    Completer,
     Message,
     OpenAIProvider,
     Provider,
@@ -277,10 +276,7 @@ async def test_completing_comes_to_the_same(play: Play, stream: bool) -> None:
         ScriptedAnswer(' {"n": 7}\n', match=r"integer.*\n.*cut", usage=Usage(7, 3, 10), thinking="hm"),
     ]
     policy = RetryPolicy(reask=lambda error: error.error_message)
-    provider = play(script)
-    assert isinstance(provider, Completer)
-
-    response = await provider.complete(
+    response = await play(script).complete(
         [{"role": "user", "content": "?"}], response_schema=schema, retry=policy, stream=stream
     )
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.workers import House
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.errors import ProviderRateLimit, ProviderUnavailable
-from trustgraph_prompt.llm import Call, Delta, Identity, ScriptedAnswer
+from trustgraph_prompt.llm import Call, Completer, Delta, Identity, ScriptedAnswer
 from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker import Answer
 from trustgraph_prompt.worker.flow import Input, Outputs
@@ -20,7 +20,7 @@ CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
 FLINT = '{"entity": "flint", "definition": "a hard stone found in chalk"}'
 
 
-class Counting:
+class Counting(Completer):
     """A model that knows how many ask it at the same time."""
 
     identity = Identity("test")

@@ -8,7 +8,15 @@ from dataclasses import replace
 from typing import Any
 
 from trustgraph_prompt.ask import Piece, ask
-from trustgraph_prompt.llm import Call, Delta, Identity, RuntimeConfig, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm import (
+    Call,
+    Completer,
+    Delta,
+    Identity,
+    RuntimeConfig,
+    ScriptedAnswer,
+    ScriptedProvider,
+)
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 
@@ -30,7 +38,7 @@ class Clock:
         self.now += seconds
 
 
-class Script:
+class Script(Completer):
     """A scripted provider that remembers what it was asked."""
 
     identity = Identity("test")

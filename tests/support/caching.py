@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support.asking import OBJECT
 from trustgraph_prompt.ask import Cache, Piece, ask
-from trustgraph_prompt.llm import Call, Delta, Identity, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm import Call, Completer, Delta, Identity, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 
@@ -28,6 +28,7 @@ async def keep(
     cache: Cache | None,
     *,
     prompt: PromptDefinition | None = None,
+    system: str = "Be exact.",
     text: str = "Which numbers?",
     pieces: list[Piece] | None = None,
     **options: Any,
@@ -38,17 +39,17 @@ async def keep(
         if pieces is not None:
             pieces.append(piece)
 
-    question = Question("Be exact.", text)
+    question = Question(system, text)
     return await ask(prompt or definition(), question, provider, cache=cache, listen=listen, **options)
 
 
-class Model:
+class Model(Completer):
     """Counts its calls. Until `go` is set none of them is answered."""
 
     prefill = False
 
-    def __init__(self, answer: str | Callable[[int], str | ScriptedAnswer], *, model: str = "small") -> None:
-        self.identity = Identity("test", model)
+    def __init__(self, answer: str | Callable[[int], str | ScriptedAnswer]) -> None:
+        self.identity = Identity("test", "small")
         self.calls = 0
         self.go = asyncio.Event()
         self.go.set()

@@ -23,14 +23,6 @@ TEXT = ["question", "--term", "question=why?"]
 OBJECTS = ["extract-definitions", "--term", "text=Chalk is a soft rock."]
 
 
-@pytest.fixture
-async def server() -> AsyncIterator[ModelServer]:
-    server = ModelServer()
-    await server.start()
-    yield server
-    await server.stop()
-
-
 @asynccontextmanager
 async def asking(
     server: ModelServer, *arguments: str, **variables: str

@@ -34,7 +34,7 @@ def test_an_installed_command_extracts_the_same_from_another_folder(installed: P
     result = subprocess.run(
         [str(installed / "trustgraph-prompt"), *command, "-o", "here.jsonl"],
         cwd=tmp_path,
-        env=environment(),
+        env=environment(PYTHONPATH=""),  # which would lead to the sources
         capture_output=True,
         text=True,
         check=False,
@@ -55,7 +55,7 @@ def test_prompts_flows_and_types_come_with_the_package(installed: Path, tmp_path
     result = subprocess.run(
         [str(installed / "python"), "-c", look],
         cwd=tmp_path,
-        env=environment(),
+        env=environment(PYTHONPATH=""),  # which would lead to the sources
         capture_output=True,
         text=True,
         check=True,

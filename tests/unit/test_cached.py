@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -13,16 +14,18 @@ from hypothesis import strategies as st
 from tests.support.asking import Clock, lines, numbers
 from tests.support.caching import Model, definition, keep
 from trustgraph_prompt.ask import Cache, MemoryCache, Piece
+from trustgraph_prompt.ask.cached import is_worth_keeping
 from trustgraph_prompt.cost import Budget, Usage
-from trustgraph_prompt.errors import PromptError, ProviderInvalidRequest, Reason
+from trustgraph_prompt.errors import Issue, PromptError, ProviderInvalidRequest, Reason
 from trustgraph_prompt.llm import ScriptedAnswer
 from trustgraph_prompt.llm.limiter import Limiter
 from trustgraph_prompt.llm.limits import Limits
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import PromptDefinition
-from trustgraph_prompt.reader import Outcome, Stage
+from trustgraph_prompt.reader import Outcome, Rejected, Stage, read
 
 JUST_ONE = lines([1])
+NO_NUMBER = Issue(Reason.SCHEMA_MISSING_FIELD, 'no "n"')
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -53,6 +56,25 @@ class Shelf(Cache):
         self.seconds.append(seconds)
 
     async def close(self) -> None: ...
+
+
+class Slow(Shelf):
+    """One that takes as long as a test wants, and counts how often it is looked into."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_up = 0
+        self.go = asyncio.Event()
+        self.go.set()
+
+    async def get(self, key: str) -> bytes | None:
+        self.looked_up += 1
+        await self.go.wait()
+        return await super().get(key)
+
+    async def set(self, key: str, value: bytes, seconds: float) -> None:
+        await self.go.wait()
+        await super().set(key, value, seconds)
 
 
 class TestAHit:
@@ -180,14 +202,18 @@ class TestWhoMayHaveIt:
 
         assert model.calls == 2
 
-    async def test_another_text_or_model_has_answers_of_its_own(self) -> None:
-        cache, model, larger = MemoryCache(), Model(JUST_ONE), Model(JUST_ONE, model="large")
+    async def test_another_text_model_or_place_has_answers_of_its_own(self) -> None:
+        cache, model, larger, elsewhere = MemoryCache(), *(Model(JUST_ONE) for _ in range(3))
+        larger.identity = replace(model.identity, model="large")
+        elsewhere.identity = replace(model.identity, place="https://elsewhere.test/v1")
 
         await keep(model, cache)
         await keep(model, cache, text="Which numbers, then?")
+        await keep(model, cache, system="Be quick.")
         await keep(larger, cache)
+        await keep(elsewhere, cache)
 
-        assert (model.calls, larger.calls) == (2, 1)
+        assert (model.calls, larger.calls, elsewhere.calls) == (3, 1, 1)
 
     async def test_how_long_answers_are_kept_is_no_other_prompt(self) -> None:
         cache, model = MemoryCache(), Model(JUST_ONE)
@@ -255,6 +281,26 @@ class TestWhatIsKept:
 
         assert cache.kept == {}
 
+    @pytest.mark.parametrize(
+        "flaw",
+        [
+            {"truncated": True},
+            {"truncated": None},
+            {"value": []},
+            {"stage": Stage.SALVAGED},
+            {"rejected": (Rejected(1, "{}", (NO_NUMBER,), 0),)},
+            {"retracted": ({"n": 9},)},
+            {"issues": (NO_NUMBER,)},
+            {"cause": ProviderInvalidRequest("no")},
+        ],
+        ids=lambda flaw: next(iter(flaw)),
+    )
+    def test_nothing_with_a_flaw(self, flaw: dict[str, Any]) -> None:
+        sound = read(lines([1]), definition().contract, finish_reason="stop")
+
+        assert is_worth_keeping(sound)
+        assert not is_worth_keeping(replace(sound, **flaw))
+
     async def test_nothing_that_was_closed_up(self) -> None:
         cache, prompt = Shelf(), definition("json", repair=True)
 
@@ -318,6 +364,33 @@ class TestInFlight:
         for pieces in heard:
             assert [value for piece in pieces for value in piece.objects] == numbers([1, 2])
         assert cache.in_flight == {}
+
+    async def test_what_is_kept_is_looked_up_once_for_all_who_ask_meanwhile(self) -> None:
+        cache, model = Slow(), Model(JUST_ONE)
+        await keep(model, cache)
+        cache.go.clear()
+
+        asking = [asyncio.create_task(keep(model, cache)) for _ in range(20)]
+        await settled()
+        cache.go.set()
+        outcomes = await asyncio.gather(*asking)
+
+        assert all(outcome.cached for outcome in outcomes)
+        assert cache.looked_up == 2
+
+    async def test_nobody_else_waits_until_an_answer_is_put_away(self) -> None:
+        cache, model = Slow(), Model(JUST_ONE)
+        model.go.clear()
+
+        first, second = (asyncio.create_task(keep(model, cache)) for _ in range(2))
+        await settled()
+        cache.go.clear()
+        model.go.set()
+        outcome = await second
+
+        assert (outcome.value, outcome.cached, first.done()) == (numbers([1]), True, False)
+        cache.go.set()
+        await first
 
     async def test_a_cache_that_keeps_nothing_still_shares_what_is_in_flight(self) -> None:
         cache, model = MemoryCache(max_bytes=1), Model(JUST_ONE)

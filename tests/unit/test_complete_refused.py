@@ -250,13 +250,14 @@ class TestTools:
             ),
             ([{"type": "web_search", "function": {}}], "tools[0].type: expected function"),
             ([{"name": "look", "cost": 7}], 'tools[0]: unknown key "cost"'),
+            ([{"name": "look", "strict": True}], 'tools[0]: unknown key "strict"'),
         ],
     )
     async def test_a_tool_that_is_none_is_named(self, tools: Any, complaint: str) -> None:
         assert complaint in await refusal([USER], tools)
 
     async def test_plain_tools_become_records(self) -> None:
-        written = {"name": "look", "description": "around", "parameters": {"type": "object"}, "strict": True}
+        written = {"name": "look", "description": "around", "parameters": {"type": "object"}}
 
         call = await sent([USER], [{"type": "function", "function": written}, {"name": "wait"}])
 
@@ -304,6 +305,8 @@ class TestConfig:
             (RuntimeConfig(temperature="hot"), "config.temperature: expected a number"),  # type: ignore[arg-type]
             (RuntimeConfig(top_p=float("nan")), "config.top_p: expected a number"),
             (RuntimeConfig(max_tokens=True), "config.max_tokens: expected an integer"),
+            (RuntimeConfig(seed=10**400), "config.seed: expected an integer"),
+            (RuntimeConfig(top_p=10**400), "config.top_p: expected a number, found a huge integer"),
             (RuntimeConfig(seed=1.5), "config.seed: expected an integer"),  # type: ignore[arg-type]
             (RuntimeConfig(stop_sequences="END"), "config.stop_sequences: expected a list"),  # type: ignore[arg-type]
             (RuntimeConfig(stop_sequences=("",)), "config.stop_sequences[0]: expected a text"),
@@ -334,8 +337,8 @@ class TestSchema:
     @pytest.mark.parametrize(
         ("schema", "complaint"),
         [
-            (7, "response_schema: expected a JSON Schema of an object, found 7"),
-            (True, "response_schema: expected a JSON Schema of an object, found true"),
+            (7, "a dataclass, a Pydantic model or a Contract, found 7"),
+            (True, "response_schema: expected a JSON Schema of an object, a dataclass, "),
             ("json", "response_schema: expected a JSON Schema of an object"),
             ({}, "response_schema.type: expected object at the root, found null"),
             ({"type": "array"}, 'response_schema.type: expected object at the root, found "array"'),
@@ -348,7 +351,13 @@ class TestSchema:
                 "response_schema: /properties/a",
             ),
             ({"type": "object", 7: 8}, "response_schema: a key is no string"),
-            (int, "response_schema.type: expected object at the root"),
+            *(
+                (kind, "expected a JSON Schema of an object, a dataclass, a Pydantic model or a Contract")
+                for kind in (int, list[Point], dict[str, int], Point | None, Point(1))
+            ),
+            (list[Point], "found list["),
+            (int, "found int"),
+            (Point(1), "found Point"),
             (Contract.from_schema(None), "response_schema.type: expected object at the root"),
             (Contract.from_schema(None, format="text"), "response_schema: expected a contract of one json"),
             (

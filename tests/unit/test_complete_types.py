@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError, field_validator
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
-from trustgraph_prompt.llm import Response, RetryPolicy, ScriptedProvider
+from trustgraph_prompt.llm import Limiter, Limits, Provider, Response, RetryPolicy, ScriptedProvider
 
 ASKED = [{"role": "user", "content": "Who?"}]
 NEMO = '{"name": "Nemo", "rank": "captain", "ships": [{"name": "Nautilus"}]}'
@@ -90,6 +90,15 @@ async def test_a_contract_of_a_type_is_an_instance_found_wherever_it_stands() ->
 
     assert_type(response, Response[Any])
     assert isinstance(response.parsed, Sailor)
+
+
+async def test_whoever_is_a_provider_completes() -> None:
+    provider: Provider = Limiter(saying(NEMO), Limits(in_flight=1))
+    async with provider:
+        response = await provider.complete(ASKED, response_schema=Sailor)
+
+    assert_type(response, Response[Sailor])
+    assert response.parsed == Sailor("Nemo", Rank.CAPTAIN, [Ship("Nautilus")])
 
 
 async def test_the_schema_of_a_type_goes_to_the_provider() -> None:

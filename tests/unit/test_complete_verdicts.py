@@ -17,7 +17,10 @@ from trustgraph_prompt.errors import (
     StructuredOutputInvalid,
 )
 from trustgraph_prompt.llm import (
+    Call,
     Delta,
+    Limiter,
+    Limits,
     Message,
     RetryPolicy,
     ScriptedAnswer,
@@ -27,6 +30,7 @@ from trustgraph_prompt.llm import (
 )
 from trustgraph_prompt.llm.provider import Around
 from trustgraph_prompt.reader import Stage
+from trustgraph_prompt.reader.decode import decode
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 ASKED = [{"role": "user", "content": "Which number?"}]
@@ -229,9 +233,10 @@ class TestTools:
     @pytest.mark.parametrize(
         ("call", "complaint"),
         [
-            (ToolCall("1", "jump", {}), "'jump', which is none of the tools"),
-            (ToolCall("1", "look", None), "the arguments for 'look' are no JSON object"),
-            (ToolCall("1", "look", {"at": 7}), "the arguments for 'look' are wrong: /at: expected string"),
+            (ToolCall("1", "jump", {}), "the model calls 'jump', and the tools are: look"),
+            (ToolCall("1", "look", None), "the arguments of 'look' are no JSON object"),
+            (ToolCall("1", "look", {"at": 7}), "of 'look' are not what it takes: /at: expected string"),
+            (ToolCall("", "look", {}), "a call of 'look' has no id"),
         ],
     )
     async def test_a_call_that_no_tool_takes_is_no_response(self, call: ToolCall, complaint: str) -> None:
@@ -241,11 +246,74 @@ class TestTools:
         assert caught.value.usage == Usage(3, 4, 7)
         assert caught.value.calls[0].error is not None
 
+    async def test_two_calls_of_one_id_cannot_be_answered_and_are_no_response(self) -> None:
+        call = ToolCall("1", "look", {})
+        with pytest.raises(ProviderInvalidResponse, match="two calls have the id '1'"):
+            await giving(Delta(tool_calls=(call, call))).complete(ASKED, [LOOK])
+
+    async def test_arguments_that_were_cut_say_so(self) -> None:
+        call = ToolCall("1", "look", None, '{"at": "se')
+        with pytest.raises(ProviderInvalidResponse, match="no JSON object, for the answer was cut"):
+            await giving(Delta(tool_calls=(call,), finish_reason="length")).complete(ASKED, [LOOK])
+
+    async def test_tools_are_said_to_be_called_and_none_is_so_nothing_is_parsed(self) -> None:
+        provider = giving(Delta('{"n": 1}'), Delta(finish_reason="tool_calls"))
+        response = await provider.complete(ASKED, [LOOK], None, SCHEMA)
+
+        assert (response.message.content, response.parsed) == ('{"n": 1}', None)
+        assert response.finish_reason == "tool_calls"
+
+    @pytest.mark.parametrize("arguments", ['{"at": "\\ud83d"}', '{"at": "sea", "n": 123456789012345678901}'])
+    async def test_a_call_can_be_said_again_as_it_was_written(self, arguments: str) -> None:
+        call = ToolCall("1", "look", decode(arguments), arguments)
+        first = await giving(Delta(tool_calls=(call,))).complete(ASKED, [LOOK])
+        result = {"role": "tool", "tool_call_id": "1", "content": "water"}
+        calls: list[Call] = []
+        again = ScriptedProvider(lambda call: calls.append(call) or "Sea.")  # type: ignore[func-returns-value]
+        await again.complete([*ASKED, first.message, result], [LOOK])
+
+        assert calls[0].messages[1].tool_calls[0].arguments_text == arguments
+
     async def test_of_a_provider_that_broke_off_such_a_call_is_shown_as_it_is(self) -> None:
-        calls = (ToolCall("1", "jump", None), ToolCall("2", "look", {"at": 7}))
+        calls = (ToolCall("1", "jump", None), ToolCall("1", "look", {"at": 7}))
         response = await giving(Delta(tool_calls=calls, finish_reason="error")).complete(ASKED, [LOOK])
 
         assert (response.message.tool_calls, response.finish_reason) == (calls, "error")
+
+
+class TestEndsThatBreak:
+    """What the model had said why it stopped is whole, however its connection ends."""
+
+    def breaking(self, *deltas: Delta) -> tuple[ScriptedProvider, list[Call]]:
+        calls: list[Call] = []
+
+        def answer(call: Call) -> Iterable[Delta]:
+            calls.append(call)
+            yield from deltas
+            raise ProviderUnavailable("the connection broke")
+
+        return ScriptedProvider(answer), calls
+
+    async def test_after_a_finish_reason_the_answer_stands_and_is_paid_once(self) -> None:
+        provider, calls = self.breaking(Delta('{"n": 1}'), Delta(finish_reason="stop", usage=Usage(3, 4, 7)))
+        response = await provider.complete(ASKED, response_schema=SCHEMA, retry=RetryPolicy())
+
+        assert (response.parsed, response.usage) == ({"n": 1}, Usage(3, 4, 7))
+        assert len(calls) == 1
+        assert response.calls[0].error == "provider_unavailable: the connection broke"
+
+    async def test_tool_calls_that_have_come_stand(self) -> None:
+        call = ToolCall("1", "look", {})
+        provider, _ = self.breaking(Delta(tool_calls=(call,), finish_reason="tool_calls"))
+
+        assert (await provider.complete(ASKED, [LOOK])).message.tool_calls == (call,)
+
+    @pytest.mark.parametrize("finish_reason", [None, "tool_calls"])
+    async def test_what_had_not_ended_or_lacks_its_tool_calls_is_a_failure(self, finish_reason: Any) -> None:
+        provider, _ = self.breaking(Delta("Let me see."), Delta(finish_reason=finish_reason))
+
+        with pytest.raises(ProviderUnavailable, match="the connection broke"):
+            await provider.complete(ASKED, [LOOK])
 
 
 class TestListening:
@@ -290,3 +358,18 @@ async def test_a_provider_around_a_provider_completes_through_itself() -> None:
     response = await Around(saying('{"n": 1}')).complete(ASKED, response_schema=SCHEMA)
 
     assert response.parsed == {"n": 1}
+
+
+async def test_a_provider_around_a_provider_is_closed_with_it() -> None:
+    closed = []
+
+    class Closing(ScriptedProvider):
+        async def close(self) -> None:
+            closed.append(self)
+
+    within = Closing([])
+    async with Limiter(within, Limits()) as limiter:
+        assert isinstance(limiter, Limiter)
+        assert not closed
+
+    assert closed == [within]

@@ -18,6 +18,7 @@ from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderRateLimit, ProviderUnavailable
 from trustgraph_prompt.llm import (
     Call,
+    Completer,
     Delta,
     Identity,
     Limiter,
@@ -26,10 +27,11 @@ from trustgraph_prompt.llm import (
     RuntimeConfig,
     ScriptedAnswer,
     ScriptedProvider,
+    ToolCall,
 )
 
 
-class Model:
+class Model(Completer):
     """Answers with 40 characters after a second, unless told otherwise; knows when who began, and how many
     it is answering."""
 
@@ -215,6 +217,19 @@ class TestTokens:
 
         run(main())
 
+    def test_the_calls_of_tools_are_part_of_what_was_said(self) -> None:
+        async def main() -> None:
+            call = ToolCall("1", "look", {}, "x" * 360)
+            model = ScriptedProvider(lambda _: [Delta(tool_calls=(call,))])
+            provider = Limiter(model, limits(tokens_per_minute=100))
+            await text(provider, question(10))
+            assert now() == 0
+
+            await text(provider, question(1))
+            assert now() == 60
+
+        run(main())
+
     def test_a_call_that_brought_nothing_took_nothing(self) -> None:
         async def main() -> None:
             model = Model(ScriptedAnswer(error=ProviderUnavailable("down")))
@@ -388,9 +403,10 @@ class TestRefusals:
 
         run(main())
 
-    def test_the_longest_wait_among_them_counts(self) -> None:
+    @pytest.mark.parametrize(("first", "second"), [(5, 40), (40, 5)])
+    def test_the_longest_wait_among_them_counts(self, first: float, second: float) -> None:
         async def main() -> None:
-            model = Model(refusal(5), refusal(40, delay=3))
+            model = Model(refusal(first), refusal(second, delay=3))
             provider = Limiter(model, limits())
             await at_once(provider, [CALL] * 2)
             await text(provider)
@@ -446,6 +462,20 @@ class TestRefusals:
             await text(provider)
 
             assert model.times == [0, 3600]
+
+        run(main())
+
+    def test_who_gives_up_waiting_leaves_nothing_behind(self) -> None:
+        async def main() -> None:
+            provider = Limiter(Model(refusal(30)), limits())
+            await category(provider)
+            waiting = asyncio.create_task(text(provider))
+            await asyncio.sleep(1)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            await asyncio.sleep(0)
+
+            assert asyncio.all_tasks() == {asyncio.current_task()}
 
         run(main())
 
@@ -619,14 +649,17 @@ class Ledger:
             entry[1] = brought
 
 
-class Server:
+class Server(Completer):
     """One of those that a ledger sees."""
 
     prefill = False
 
     def __init__(self, ledger: Ledger, place: str) -> None:
         self.identity = Identity("test", place=place)
-        self.stream = ledger.answer
+        self.ledger = ledger
+
+    def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        return self.ledger.answer(call)
 
     async def close(self) -> None: ...
 

@@ -9,15 +9,12 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.support import fuzz
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.reader import read
-
-# The machine may be busy.
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 FORMATS: list[Format] = ["json", "jsonl"]
 TEXTS = [
@@ -103,7 +100,6 @@ def strictly(text: str) -> Any:
     return value
 
 
-@patient
 @given(value=values, layout=layouts)
 def test_valid_json_reads_as_the_standard_decoder_reads_it(value: Any, layout: dict[str, Any]) -> None:
     text = json.dumps(value, **layout)
@@ -112,7 +108,6 @@ def test_valid_json_reads_as_the_standard_decoder_reads_it(value: Any, layout: d
     assert repr(outcome.value) == repr(json.loads(text))
 
 
-@patient
 @given(
     objects=st.lists(st.dictionaries(strings, values, max_size=4), max_size=5),
     layout=layouts,
@@ -129,7 +124,6 @@ def test_objects_read_as_the_standard_decoder_reads_them(
     assert (outcome.rejected, outcome.retracted) == ((), ())
 
 
-@patient
 @given(digits=st.from_regex(r"-?(0|[1-9]\d{0,45})(\.\d{1,25})?([eE][+-]?\d{1,3})?", fullmatch=True))
 def test_numbers_are_read_to_the_last_digit_or_refused(digits: str) -> None:
     assume(digits.isascii())
@@ -146,7 +140,6 @@ def test_numbers_are_read_to_the_last_digit_or_refused(digits: str) -> None:
             assert repr(outcome.unwrap()) == repr(expected if format == "json" else [{"n": expected}])
 
 
-@patient
 @given(
     members=st.lists(st.tuples(st.sampled_from(["a", "b", "é", ""]), scalars), min_size=1, max_size=6),
     before=st.sampled_from(["", "Here: "]),
@@ -159,7 +152,7 @@ def test_the_last_of_duplicate_keys_wins_and_all_keep_their_order(
         assert repr(read(before + text, format).objects[0]) == repr(json.loads(text))
 
 
-@settings(patient, max_examples=500)
+@settings(max_examples=500)
 @given(parts=st.lists(literals | st.sampled_from([*"[]{}:, \n", '"a"']), min_size=1, max_size=8))
 def test_what_the_standard_decoder_refuses_is_never_the_whole_value(parts: list[str]) -> None:
     text = "".join(parts)
@@ -211,7 +204,6 @@ def test_any_text_is_read_alike_in_any_chunks_and_nothing_is_invented(
         fuzz.check(fuzz.KINDS[kind](chance), contracts[format], chance)
 
 
-@patient
 @given(text=st.text(st.characters(), max_size=60))
 def test_no_text_raises(text: str) -> None:
     for format in (*FORMATS, "text"):

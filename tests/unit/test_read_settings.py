@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from trustgraph_prompt.contract import Contract, Limits
@@ -222,7 +222,7 @@ PARTS = [
 # fmt: on
 
 
-@settings(deadline=None, max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400)
 @given(
     text=st.lists(st.sampled_from(PARTS), max_size=16).map("".join),
     size=st.integers(1, 9),

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.layouts import LAYOUTS, Answer, answer
@@ -21,9 +21,6 @@ SCHEMA = {
 }
 NUMBERED = Contract.from_schema(SCHEMA, format="jsonl")
 MENDED = Contract.from_schema(SCHEMA, format="jsonl", repair=True)
-
-# The machine may be busy.
-patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 NESTED = [
     {"id": 1, "text": 'a "quoted" } ] { [ \\ line\nfeed \u2028 é 🤔 ``` ~~~ <think> </think> <br>'},
@@ -118,7 +115,7 @@ def test_an_object_is_given_by_the_character_that_completes_it(layout: str) -> N
     assert ends == [end for _, end in said.spans]
 
 
-@settings(patient, max_examples=300)
+@settings(max_examples=300)
 @given(objects=objects, layout=st.sampled_from(sorted(LAYOUTS)), data=st.data())
 def test_any_objects_in_any_layout_cut_and_chunked(
     objects: list[Any], layout: str, data: st.DataObject

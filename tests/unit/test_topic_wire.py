@@ -85,9 +85,40 @@ def test_a_conversation_is_told_in_words_too() -> None:
     assert request.prompt == 'User:\nWhich?\n\nAssistant:\n{"n": 1}\n\nUser:\nGo on.'
 
 
-@pytest.mark.parametrize("call", [CALL, CONVERSATION, Call([Message("user", "Alone.")])])
+SYSTEM, USER = CALL.messages
+
+
+@pytest.mark.parametrize(
+    "call", [CALL, CONVERSATION, Call([USER]), Call([USER, SYSTEM]), Call([SYSTEM, SYSTEM, USER])]
+)
 def test_the_other_side_has_the_same_call(call: Call) -> None:
     assert topic_wire.call(through(call)) == call
+
+
+def test_what_somebody_else_asks_for_is_taken_as_it_is_meant() -> None:
+    call = topic_wire.call(
+        wire.TextCompletionRequest(
+            system=" \n",
+            prompt="Say it.",
+            response_format="text",
+            schema={"type": "object"},
+            settings={"temperature": None, "a later setting": 1, "top_p": 1},
+        )
+    )
+
+    assert call == Call([USER], RuntimeConfig(top_p=1), stream=False)
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "frequency_penalty", "presence_penalty"])
+def test_a_yes_is_no_number(name: str) -> None:
+    with pytest.raises(errors.RequestError, match=f"settings/{name}"):
+        topic_wire.call(wire.TextCompletionRequest(settings={name: True}))
+
+
+@pytest.mark.parametrize("number", ["", "one", "-1", "1.0", "٣", "1" * 10])
+def test_the_number_of_a_call_is_one(number: str) -> None:
+    with pytest.raises(errors.RequestError, match="labels/call: expected the number of a call"):
+        topic_wire.call(wire.TextCompletionRequest(labels={"call": number}))
 
 
 def test_a_text_in_blocks_is_a_text() -> None:

@@ -17,6 +17,7 @@ from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ConfigError, ProviderRateLimit
 from trustgraph_prompt.llm import (
     Call,
+    Completer,
     Delta,
     Identity,
     Message,
@@ -210,7 +211,7 @@ class TestTheSpanOfACall:
         traces = Traces()
         within: list[str] = []
 
-        class Inner:
+        class Inner(Completer):
             identity = Identity("test", "m")
             prefill = False
 

@@ -12,8 +12,8 @@ from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderUnavailable
-from trustgraph_prompt.llm import Delta, FinishReason
-from trustgraph_prompt.llm.records import SchemaPath
+from trustgraph_prompt.llm import Delta
+from trustgraph_prompt.llm.heard import Heard
 from trustgraph_prompt.reader import CallReport, Outcome, Stage, StreamReader
 from trustgraph_prompt.wire import canonical
 
@@ -46,36 +46,27 @@ class Hearing:
         self._is_new = is_new
         self._listen = listen
         self._reader = StreamReader(contract)
-        self._pieces: list[str] = []
-        self._thoughts: list[str] = []
+        self._heard = Heard()
         self._given: list[Any] = self._reader.feed(step.begun)
-        self._finish_reason: FinishReason | None = None
-        self._usage = Usage()
-        self._model: str | None = None
-        self._schema_path: SchemaPath | None = None
 
     @property
     def text(self) -> str:
         """What the call has brought so far, byte for byte."""
-        return "".join(self._pieces)
+        return self._heard.text
 
     @property
     def written(self) -> str:
         """All that the model has written so far, its thinking first."""
-        return "".join(self._thoughts) + self.text
+        return self._heard.thinking + self.text
 
     async def hear(self, deltas: AsyncGenerator[Delta, None]) -> None:
         """Take in the whole stream. Raises the provider's errors."""
         async with aclosing(deltas):
             async for delta in deltas:
-                self._finish_reason = delta.finish_reason or self._finish_reason
-                self._usage = delta.usage or self._usage
-                self._model = delta.model or self._model
-                self._schema_path = delta.schema_path or self._schema_path
-                self._thoughts.append(delta.thinking)
+                self._heard.take(delta)
                 if delta.text:
                     await self._take(delta.text)
-        if self._finish_reason == "error" and not self._pieces:
+        if self._heard.finish_reason == "error" and not self.text:
             raise ProviderUnavailable("the provider ended the answer with an error before it began")
 
     async def reply(self, report: CallReport, broken: ProviderError | None, *, room: int | None) -> Reply:
@@ -83,7 +74,7 @@ class Hearing:
 
         `room` is how many tokens the prompt had left the answer, None where something else limited it.
         """
-        outcome = self._native(self._reader.close(self._finish_reason))
+        outcome = self._native(self._reader.close(self._heard.finish_reason))
         if self._contract.format == "jsonl":
             await self._give(_missing(outcome.value, self._given, outcome.retracted))
         return Reply(
@@ -91,42 +82,31 @@ class Hearing:
             outcome,
             report,
             self._step.begun + self.text,
-            # what breaks after the model has said why it stopped breaks nothing
-            broken if self._finish_reason is None else None,
-            filled=self._finish_reason == "length" and self._fills(room),
+            None if self._heard.has_ended else broken,
+            filled=self._heard.finish_reason == "length" and self._fills(room),
         )
 
     def report(self, why: str, error: ProviderError | None, cost: float | None) -> CallReport:
         """The call as it stands in an outcome."""
-        return CallReport(
-            why,
-            self.text,
-            finish_reason=self._finish_reason,
-            usage=self._usage,
-            model=self._model,
-            error=f"{error.category}: {error}" if error else None,
-            schema_path=self._schema_path,
-            cost=cost,
-        )
+        return self._heard.report(why, f"{error.category}: {error}" if error else None, cost)
 
     @property
     def usage(self) -> Usage:
         """What the provider reported."""
-        return self._usage
+        return self._heard.usage
 
     def _native(self, outcome: Outcome) -> Outcome:
-        held = self._schema_path in ("strict", "native") and not self._step.begun
+        held = self._heard.schema_path in ("strict", "native") and not self._step.begun
         if held and outcome.ok and outcome.stage is Stage.DIRECT:
             return replace(outcome, stage=Stage.NATIVE)
         return outcome
 
     def _fills(self, room: int | None) -> bool:
         """Whether the answer took `room`; one that is much shorter was cut by a limit of the server's own."""
-        reported = self._usage.completion_tokens
+        reported = self._heard.usage.completion_tokens
         return room is not None and (reported is None or reported >= room * _FULL)
 
     async def _take(self, text: str) -> None:
-        self._pieces.append(text)
         objects = self._reader.feed(text)
         if self._contract.format == "text":
             await self._tell(Piece(text=text))

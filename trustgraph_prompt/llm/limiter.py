@@ -6,10 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from trustgraph_prompt.errors import ProviderRateLimit
+from trustgraph_prompt.llm.heard import Heard
 from trustgraph_prompt.llm.limits import Limits
 from trustgraph_prompt.llm.provider import Around, Provider
 from trustgraph_prompt.llm.records import Call, Delta
-from trustgraph_prompt.llm.tokens import estimate, estimate_messages
+from trustgraph_prompt.llm.tokens import estimate_question
 
 
 class Limiter(Around):
@@ -28,20 +29,18 @@ class Limiter(Around):
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """The answer of the provider within, once there is a place. Raises what `Limits.enter` raises."""
         counts = self._limits.counts_tokens
-        question = estimate_messages(call.messages) if counts else 0
+        question = estimate_question(call) if counts else 0
         answer = max(0, call.config.answer_limit or 0)
         place = await self._limits.enter(question + answer, server=self.identity.place)
-        reported = written = 0
+        heard = Heard()
         try:
             async with aclosing(self.provider.stream(call)) as deltas:
                 async for delta in deltas:
-                    if counts:
-                        written += estimate(delta.thinking) + estimate(delta.text)
-                        reported = delta.usage.tokens if delta.usage else reported
+                    heard.take(delta)
                     yield delta
             self._limits.answered(place)
         except ProviderRateLimit as error:
             self._limits.refused(place, error.retry_after)
             raise
         finally:
-            self._limits.leave(place, reported or (question + written if written else 0))
+            self._limits.leave(place, heard.tokens(call) if counts else 0)

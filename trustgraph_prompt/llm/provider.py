@@ -9,8 +9,11 @@ from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.records import Call, Delta, Identity
 
 
-class Provider(Protocol):
-    """Answers calls. Neither judges the answer nor retries; any number of calls at a time."""
+class Provider(Completer, Protocol):
+    """Answers calls. Its `stream` neither judges nor retries; any number of calls at a time.
+
+    Whoever makes one inherits from `Completer`, and has `complete` of it.
+    """
 
     @property
     def identity(self) -> Identity:
@@ -19,15 +22,6 @@ class Provider(Protocol):
     @property
     def prefill(self) -> bool:
         """Whether an answer goes on from a last message of the assistant's."""
-
-    def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """The answer as it comes. Raises a `ProviderError`, before the first delta or between two.
-
-        Leaving it (`aclosing`) ends the call on the wire.
-        """
-
-    async def close(self) -> None:
-        """Give back connections. Idempotent."""
 
 
 class Around(Completer):

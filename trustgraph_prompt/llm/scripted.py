@@ -123,12 +123,6 @@ class ScriptedProvider(Completer):
     async def close(self) -> None:
         """Nothing is held."""
 
-    async def __aenter__(self) -> ScriptedProvider:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
-
     def _look_up(self, call: Call) -> ScriptedAnswer:
         prompt = call.labels.get("prompt")
         text = "\n".join(message.text for message in call.messages if message.role == "user")

@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from opentelemetry import context
 from opentelemetry.trace import SpanKind, StatusCode, Tracer, set_span_in_context
 
-from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError
+from trustgraph_prompt.llm.heard import Heard
 from trustgraph_prompt.llm.provider import Around, Provider
 from trustgraph_prompt.llm.records import Call, Delta, Identity, ImageBlock, Message, TextBlock
 
@@ -43,7 +43,7 @@ class Traced(Around):
         model = self.provider.identity.model
         span = self._tracer.start_span(f"chat {model}".rstrip(), kind=SpanKind.CLIENT)
         # current only while the provider is at work: what the listener does is no part of the call
-        here, heard = set_span_in_context(span), _Heard(self._content)
+        here, heard = set_span_in_context(span), Heard()
         try:
             if span.is_recording():
                 span.set_attributes(_of_request(call, self.provider.identity, content=self._content))
@@ -62,45 +62,25 @@ class Traced(Around):
             span.set_status(StatusCode.ERROR)
             raise
         finally:
-            span.set_attributes(heard.attributes())
+            span.set_attributes(_of_answer(heard, content=self._content))
             span.end()
 
 
-class _Heard:
-    """What an answer said about itself."""
-
-    def __init__(self, content: bool) -> None:
-        self._pieces: list[str] | None = [] if content else None
-        self._finish_reason: str | None = None
-        self._usage = Usage()
-        self._model: str | None = None
-        self._id: str | None = None
-
-    def take(self, delta: Delta) -> None:
-        if self._pieces is not None:
-            self._pieces.append(delta.text)
-        self._finish_reason = delta.finish_reason or self._finish_reason
-        self._usage = delta.usage or self._usage
-        self._model = delta.model or self._model
-        if delta.raw is not None and isinstance(id := delta.raw.get("id"), str):
-            self._id = id
-
-    def attributes(self) -> dict[str, Any]:
-        usage = self._usage
-        told = {
-            "gen_ai.response.model": self._model,
-            "gen_ai.response.id": self._id,
-            "gen_ai.response.finish_reasons": self._finish_reason and (self._finish_reason,),
-            "gen_ai.usage.input_tokens": usage.prompt_tokens,
-            "gen_ai.usage.output_tokens": usage.completion_tokens,
-            "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
-            "gen_ai.usage.cache_creation.input_tokens": usage.cache_creation_tokens,
-        }
-        if self._pieces is not None:
-            part = {"type": "text", "content": "".join(self._pieces)}
-            answer = {"role": "assistant", "parts": [part], "finish_reason": self._finish_reason}
-            told["gen_ai.output.messages"] = _shown([answer])
-        return _said(told)
+def _of_answer(heard: Heard, *, content: bool) -> dict[str, Any]:
+    usage, reason, id = heard.usage, heard.finish_reason, heard.raw.get("id")
+    told = {
+        "gen_ai.response.model": heard.model,
+        "gen_ai.response.id": id if isinstance(id, str) else None,
+        "gen_ai.response.finish_reasons": reason and (reason,),
+        "gen_ai.usage.input_tokens": usage.prompt_tokens,
+        "gen_ai.usage.output_tokens": usage.completion_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_creation_tokens,
+    }
+    if content:
+        answer = _message(Message("assistant", heard.text, heard.tool_calls))
+        told["gen_ai.output.messages"] = _shown([{**answer, "finish_reason": reason}])
+    return _said(told)
 
 
 def _of_request(call: Call, identity: Identity, *, content: bool) -> dict[str, Any]:

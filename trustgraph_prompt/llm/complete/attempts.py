@@ -10,8 +10,9 @@ from typing import Any
 
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, StructuredOutputInvalid
-from trustgraph_prompt.llm.complete.answer import Answer, Expected
+from trustgraph_prompt.llm.complete.answer import Contracts, Expected, check_tool_calls, read_content
 from trustgraph_prompt.llm.complete.plain import text
+from trustgraph_prompt.llm.heard import Heard
 from trustgraph_prompt.llm.records import Call, Delta, Message
 from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy, transient
@@ -28,19 +29,21 @@ class Completion:
         self,
         stream: Stream,
         call: Call,
+        tools: Contracts,
         expected: Expected | None,
         policy: RetryPolicy,
         listen: ListenToDeltas | None,
     ) -> None:
         self._stream = stream
         self._call = call
+        self._tools = tools
         self._expected = expected
         self._policy = policy
         self._listen = listen
         self._calls: list[CallReport] = []
         self._messages = list(call.messages)
         self._tokens = 0
-        self._last = Answer()
+        self._last = Heard()
         self._wrong: StructuredOutputInvalid | None = None  # what the model is told of next
 
     async def response(self) -> Response[Any]:
@@ -76,15 +79,15 @@ class Completion:
             self._call,
             messages=tuple(self._messages),
             config=self._policy.config(self._call.config, attempt),
-            labels={"why": why, "attempt": str(attempt)},
+            labels={"why": why},
         )
-        answer = self._last = Answer()
+        answer = self._last = Heard()
         problem: str | None = None
         try:
-            await self._hear(call, answer)
-            answer.check_tool_calls(call.tools)
+            problem = await self._hear(call, answer)
+            check_tool_calls(answer, self._tools)
         except ProviderError as error:
-            problem = f"{error.category}: {error}"
+            problem = _named(error)
             raise
         except asyncio.CancelledError:
             problem = "left before it ended"
@@ -99,14 +102,21 @@ class Completion:
                 self._wrong = error
             raise
 
-    async def _hear(self, call: Call, answer: Answer) -> None:
-        async with aclosing(self._stream(call)) as deltas:
-            async for delta in deltas:
-                answer.take(delta)
-                if self._listen is not None:
-                    await self._listen(delta)
+    async def _hear(self, call: Call, answer: Heard) -> str | None:
+        """Take in the whole stream; what broke once the answer had ended is told, and no failure."""
+        try:
+            async with aclosing(self._stream(call)) as deltas:
+                async for delta in deltas:
+                    answer.take(delta)
+                    if self._listen is not None:
+                        await self._listen(delta)
+        except ProviderError as error:
+            if not answer.has_ended:
+                raise
+            return _named(error)
+        return None
 
-    def _judged(self, answer: Answer) -> Response[Any]:
+    def _judged(self, answer: Heard) -> Response[Any]:
         response: Response[Any] = Response(
             Message("assistant", answer.text, answer.tool_calls),
             answer.finish_reason,
@@ -117,10 +127,14 @@ class Completion:
             schema_path=answer.schema_path,
             calls=tuple(self._calls),
         )
-        if self._expected is None or answer.tool_calls:
+        if self._expected is None or answer.finish_reason == "tool_calls" or answer.tool_calls:
             return response
-        outcome = replace(answer.read(self._expected), calls=response.calls)
+        outcome = replace(read_content(answer, self._expected), calls=response.calls)
         return replace(response, parsed=outcome.unwrap(), stage=outcome.stage)
+
+
+def _named(error: ProviderError) -> str:
+    return f"{error.category}: {error}"
 
 
 def _reasked(answer: str, words: str) -> list[Message]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.llm.complete import validation
@@ -32,12 +32,25 @@ class Options(TypedDict, total=False):
     listen: ListenToDeltas | None
 
 
-class Completer(ABC):
-    """Whoever streams answers can complete."""
+class Completer(Protocol):
+    """Whoever streams answers can complete; also as an async context manager, which closes it."""
 
     @abstractmethod
     def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """The answer as it comes; see `Provider`."""
+        """The answer as it comes. Raises a `ProviderError`, before the first delta or between two.
+
+        Leaving it (`aclosing`) ends the call on the wire.
+        """
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Give back connections. Idempotent."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
 
     @overload
     async def complete(
@@ -106,7 +119,7 @@ class Completer(ABC):
         `ProviderInvalidResponse` for tool calls that no tool takes, and `StructuredOutputInvalid` for content
         that is not as asked.
         """
-        offered = validation.tools(tools)
+        offered, contracts = validation.tools(tools)
         contract = validation.response_schema(response_schema)
         call = Call(
             validation.messages(messages),
@@ -120,4 +133,4 @@ class Completer(ABC):
         for one, place in each(policy.per_attempt_override, "retry.per_attempt_override"):
             validation.config(one, place)
         expected = None if contract is None else Expected(contract, extract=contract is response_schema)
-        return await Completion(self.stream, call, expected, policy, listen).response()
+        return await Completion(self.stream, call, contracts, expected, policy, listen).response()

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_origin
 
-from trustgraph_prompt.contract.explain import show
+from trustgraph_prompt.contract.explain import cut, show
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidRequest, ProviderUnsupportedContentBlock
 from trustgraph_prompt.llm.records import Block, ImageBlock, Message, TextBlock, Tool, ToolCall
 from trustgraph_prompt.reader.decode import NotJson, decode
@@ -50,10 +50,15 @@ def tool_call(found: object, place: str) -> ToolCall:
         _no_more(call, place_of_call, ("name", "arguments"))
     else:
         place_of_call, call = place, entry
-    arguments = call.get("arguments")
-    if isinstance(arguments, str):
-        arguments = _decoded(arguments, f"{place_of_call}.arguments")
-    return ToolCall(entry.get("id"), call.get("name"), arguments)  # type: ignore[arg-type]
+    arguments = written = call.get("arguments")
+    if isinstance(written, str):
+        arguments = _decoded(written, f"{place_of_call}.arguments")
+    return ToolCall(
+        entry.get("id"),  # type: ignore[arg-type]
+        call.get("name"),  # type: ignore[arg-type]
+        arguments,
+        written if isinstance(written, str) else None,
+    )
 
 
 def tool(found: object, place: str) -> Tool:
@@ -65,7 +70,7 @@ def tool(found: object, place: str) -> Tool:
         _no_more(entry, place, ("type", "function"))
         _of_type(entry, place, "function")
         place, entry = f"{place}.function", _entry(entry["function"], f"{place}.function", "an object")
-    _no_more(entry, place, ("name", "description", "parameters", "strict"))
+    _no_more(entry, place, ("name", "description", "parameters"))
     description, parameters = entry.get("description"), entry.get("parameters")
     return Tool(
         entry.get("name"),  # type: ignore[arg-type]
@@ -107,9 +112,15 @@ def wrong(
     place: str, found: object, expected: str, kind: type[ProviderError] = ProviderInvalidRequest
 ) -> ProviderError:
     """The error for a value that is not what it should be."""
-    known = found is None or isinstance(found, str | int | float | dict | list)
-    shown = show(found) if known else type(found).__name__
-    return kind(f"{place}: expected {expected}, found {shown}")
+    return kind(f"{place}: expected {expected}, found {_shown(found)}")
+
+
+def _shown(found: object) -> str:
+    if found is None or isinstance(found, str | int | float | dict | list):
+        return show(found)
+    if isinstance(found, type):
+        return found.__qualname__
+    return cut(str(found), 80) if get_origin(found) else type(found).__name__
 
 
 def _content(found: object, place: str) -> str | tuple[Block, ...]:

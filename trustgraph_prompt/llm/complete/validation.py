@@ -7,7 +7,6 @@ Every function takes what the caller passed, whatever it is, changes none of it,
 from __future__ import annotations
 
 import binascii
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,14 +17,19 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.errors import ContractError, ProviderInvalidRequest, ProviderUnsupportedContentBlock
 from trustgraph_prompt.llm.complete import plain
+from trustgraph_prompt.llm.complete.answer import Contracts
 from trustgraph_prompt.llm.complete.plain import each, json_object, text, wrong
 from trustgraph_prompt.llm.records import Block, ImageBlock, Message, RuntimeConfig, TextBlock, Tool, ToolCall
 
 _ROLES = ("system", "user", "assistant", "tool")
 _DETAILS = ("auto", "low", "high")
 _MEDIA_TYPE = re.compile(r"image/[a-z0-9.+-]+", re.IGNORECASE)
-_NUMBERS = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
-_INTEGERS = ("max_tokens", "seed")
+_SETTINGS: Mapping[str, tuple[Any, str]] = {
+    **dict.fromkeys(
+        ("temperature", "top_p", "frequency_penalty", "presence_penalty"), (int | float, "a number")
+    ),
+    **dict.fromkeys(("max_tokens", "seed"), (int, "an integer")),
+}
 
 #: Keys beside a root's `$ref` that leave what it refers to as it is.
 _ABOUT_ROOT = frozenset(("$ref", "$defs", "definitions", "$schema", "$id", "title", "description"))
@@ -56,18 +60,20 @@ def messages(found: object) -> tuple[Message, ...]:
     return tuple(said)
 
 
-def tools(found: object) -> tuple[Tool, ...]:
-    """Tools with names of their own."""
-    known: dict[str, Tool] = {}
+def tools(found: object) -> tuple[tuple[Tool, ...], Contracts]:
+    """Tools with names of their own, and what the arguments of each must be."""
+    offered: list[Tool] = []
+    contracts: dict[str, Contract] = {}
     for one, place in each(() if found is None else found, "tools"):
         tool = plain.tool(one, place)
         name = text(tool.name, f"{place}.name")
-        if name in known:
+        if name in contracts:
             raise wrong(f"{place}.name", name, "a name of its own")
         text(tool.description, f"{place}.description", empty=True)
         contract = _object_contract(tool.parameters, f"{place}.parameters")
-        known[name] = replace(tool, parameters=object_schema(contract, place))
-    return tuple(known.values())
+        contracts[name] = contract
+        offered.append(replace(tool, parameters=object_schema(contract, place)))
+    return tuple(offered), contracts
 
 
 def tool_choice(found: object, offered: tuple[Tool, ...]) -> str | dict[str, str] | None:
@@ -99,12 +105,10 @@ def config(found: object, place: str = "config") -> RuntimeConfig:
         return RuntimeConfig()
     if not isinstance(found, RuntimeConfig):
         raise wrong(place, found, "a RuntimeConfig")
-    for name, kinds in {**dict.fromkeys(_NUMBERS, int | float), **dict.fromkeys(_INTEGERS, int)}.items():
+    for name, (kinds, expected) in _SETTINGS.items():
         value = getattr(found, name)
-        if value is None:
-            continue
-        if not isinstance(value, kinds) or isinstance(value, bool) or not math.isfinite(value):
-            raise wrong(f"{place}.{name}", value, "an integer" if name in _INTEGERS else "a number")
+        if value is not None and (not isinstance(value, kinds) or not _is_json_number(value)):
+            raise wrong(f"{place}.{name}", value, expected)
     if found.stop_sequences is not None:
         for one, at in each(found.stop_sequences, f"{place}.stop_sequences"):
             text(one, at)
@@ -123,20 +127,27 @@ def response_schema(found: object) -> Contract | None:
                 place, "many objects" if found.many else found.format, "a contract of one json object"
             )
         return found
-    if isinstance(found, type):
-        try:
-            return _contract_of(found)
-        except ContractError as error:
-            raise ProviderInvalidRequest(f"{place}: {error}") from error
-    return _object_contract(found, place)
+    if isinstance(found, Mapping):
+        return _object_contract(found, place)
+    try:
+        contract = _contract_of(found) if isinstance(found, type) else None
+    except ContractError as error:
+        raise ProviderInvalidRequest(f"{place}: {error}") from error
+    if contract is None or not _is_of_object(contract):
+        raise wrong(place, found, "a JSON Schema of an object, a dataclass, a Pydantic model or a Contract")
+    return contract
 
 
 def object_schema(contract: Contract, place: str = "response_schema") -> Mapping[str, Any]:
     """The schema of a contract, which has an object at its root."""
     schema = contract.schema if isinstance(contract.schema, Mapping) else {}
-    if schema.get("type") != "object":
+    if not _is_of_object(contract):
         raise wrong(f"{place}.type", schema.get("type"), "object at the root")
     return schema
+
+
+def _is_of_object(contract: Contract) -> bool:
+    return isinstance(contract.schema, Mapping) and contract.schema.get("type") == "object"
 
 
 @lru_cache(128)
@@ -159,6 +170,11 @@ def _object_contract(schema: object, place: str) -> Contract:
         raise ProviderInvalidRequest(f"{place}: {error}") from error
     object_schema(contract, place)
     return contract
+
+
+def _is_json_number(value: Any) -> bool:
+    """Whether it is a number that wires carry: no bool, not infinite, integers of 64 bits."""
+    return not isinstance(value, bool) and -(2**63) <= value < 2**64
 
 
 def _message(said: Message, place: str) -> Message:
