@@ -72,25 +72,24 @@ async def test_closing_ends_the_calls_under_way(broker: Broker, space: str) -> N
 
 
 async def test_a_caller_that_broke_is_replaced_before_anybody_hears_of_it(broker: Broker, echo: Pair) -> None:
-    class Breaking:
-        """A broker whose first caller breaks before it is called."""
+    class Breakable:
+        """A broker whose callers a test can break."""
 
         def __init__(self) -> None:
-            self.opened = 0
+            self.opened: list[Caller] = []
 
         async def caller(self, request: str, response: str) -> Caller:
-            self.opened += 1
-            caller = await broker.caller(request, response)
-            if self.opened == 1:
-                await caller.close()
-            return caller
+            self.opened.append(await broker.caller(request, response))
+            return self.opened[-1]
 
-    breaking = Breaking()
-    callers = Callers(breaking)  # type: ignore[arg-type]
+    breakable = Breakable()
+    callers = Callers(breakable)  # type: ignore[arg-type]
+    assert await ask(callers.between(*echo), b"a") == b"a"
+
+    await breakable.opened[0].close()
 
     assert await ask(callers.between(*echo), b"b") == b"b"
-    assert breaking.opened == 2
-
+    assert len(breakable.opened) == 2
     await callers.close()
 
 
@@ -121,7 +120,7 @@ async def test_what_cannot_be_heard_on_leaves_nothing_open(broker: Broker, space
     for fails in ("consumer", "producer"):
         deaf = Deaf(fails)
         with pytest.raises(BrokerUnavailable):
-            await TopicCaller.open(deaf, "flow:tg:in", "non-persistent://tg/response/out")  # type: ignore[arg-type]
+            await TopicCaller.open(deaf, "flow:tg:in", "non-persistent://tg/response/out")
         assert deaf.open == []
 
 

@@ -13,6 +13,7 @@ from tests.support.workers import Heard, House, Working
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedAnswer, ScriptedProvider, TopicProvider
+from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.records import Identity
 from trustgraph_prompt.worker import Flow
 from trustgraph_prompt.worker.callers import Callers
@@ -48,8 +49,8 @@ async def ask(house: House, flow: Flow, heard: Heard, request: str, id: str = "r
     return await heard.under(id)
 
 
-class Model:
-    """A model that says what a test wants, counting; after the text it does what `then` does."""
+class Model(Completer):
+    """A model that says what a test wants, counting."""
 
     prefill = False
     identity = Identity("model")

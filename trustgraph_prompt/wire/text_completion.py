@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.errors import RequestError, excerpt
 from trustgraph_prompt.wire.coding import decode, encode, take, take_if_any
 from trustgraph_prompt.wire.error import Error
 
@@ -83,8 +83,9 @@ def _labels(labels: Mapping[str, Any]) -> Mapping[str, str]:
     if len(labels) > MAX_LABELS:
         raise RequestError(f"{where}: found {len(labels)}, expected at most {MAX_LABELS}")
     taken = {name: take(labels, name, str, "", where) for name in labels}
-    if any(len(text) > MAX_LABEL for text in (*taken, *taken.values())):
-        raise RequestError(f"{where}: expected names and values of at most {MAX_LABEL} characters")
+    for name, value in taken.items():
+        if max(len(name), len(value)) > MAX_LABEL:
+            raise RequestError(f"{where}/{excerpt(name, 40)}: expected at most {MAX_LABEL} characters")
     return taken
 
 
