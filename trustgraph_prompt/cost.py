@@ -45,17 +45,24 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Money for a million tokens."""
+    """Money for a million tokens.
+
+    `cached` is for tokens of the prompt that the provider had in its own cache; None is what others cost.
+    """
 
     prompt: float
     completion: float
+    cached: float | None = None
 
     def of(self, usage: Usage) -> float:
         """What `usage` costs; of a total, what is in neither of its parts costs the dearer price."""
         prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
         unsplit = usage.tokens - prompt - completion
         dearer = max(self.prompt, self.completion)
-        return (prompt * self.prompt + completion * self.completion + unsplit * dearer) / 1_000_000
+        cost = prompt * self.prompt + completion * self.completion + unsplit * dearer
+        if self.cached is not None:
+            cost -= min(usage.cached_tokens or 0, prompt) * (self.prompt - self.cached)
+        return cost / 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

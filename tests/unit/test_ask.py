@@ -296,7 +296,43 @@ class TestInvalidAnswers:
         outcome = await asked(script, format="json", attempts=2)
 
         assert outcome.ok
-        assert sum(len(message.content) for message in script.calls[1].messages) < 20_000
+        assert sum(len(message.content) for message in script.calls[1].messages) < 1_000
+
+    @pytest.mark.parametrize("format", ["json", "jsonl"])
+    async def test_a_cut_answer_without_a_value_neither(self, asked: Asked, format: str) -> None:
+        script = Script(cut(" ".join(f"word {n}" for n in range(1000))), ScriptedAnswer('{"n": 1}'))
+        outcome = await asked(script, format=format, attempts=2)
+
+        assert outcome.ok
+        shown = script.calls[1].messages[-2].text
+        assert shown.startswith("word 0 word 1")
+        assert len(shown) == 400
+
+    async def test_of_json_that_breaks_the_place_is_shown(self, asked: Asked) -> None:
+        sound = ", ".join(f'"key {n}": {n}' for n in range(500))
+        broken = f'Here it is: {{{sound}, "n": one, "more": "x"}}'
+        script = Script(ScriptedAnswer(broken), ScriptedAnswer('{"n": 1}'))
+        await asked(script, format="json", attempts=2)
+
+        answer, feedback = script.calls[1].messages[-2:]
+        assert len(answer.text) == 400
+        assert """"key 499": 499, "n": ` is followed by `one, "more": "x"}`""" in feedback.text
+        assert len(feedback.text) < 600
+
+    async def test_a_value_that_was_refused_is_shown_without_the_words_around_it(self, asked: Asked) -> None:
+        value = json.dumps({"n": "one", "text": "x" * 2_000})
+        script = Script(ScriptedAnswer("Well. " * 900 + value + " Good?"), ScriptedAnswer('{"n": 1}'))
+        await asked(script, format="json", attempts=2)
+
+        assert script.calls[1].messages[-2].text == value
+
+    async def test_all_refused_objects_are_shown_where_no_other_came(self, asked: Asked) -> None:
+        objects = '{"n": "one"}', '{"n": "two"}'
+        script = Script(ScriptedAnswer("Here:\n" + "\n".join(objects)), ScriptedAnswer(lines([1, 2])))
+        outcome = await asked(script, attempts=2)
+
+        assert outcome.value == numbers([1, 2])
+        assert script.calls[1].messages[-2].text == "\n".join(objects)
 
     async def test_what_an_earlier_attempt_refused_is_forgotten(self, asked: Asked) -> None:
         script = Script(ScriptedAnswer('{"n": "one"}'), ScriptedAnswer(lines([1]) + '\n{"n": "two"}'))

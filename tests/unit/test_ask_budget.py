@@ -12,7 +12,7 @@ from tests.support.asking import Asked, Script, cut, lines, numbers, why
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Budget, Price, Usage
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.llm import Call, Delta, RuntimeConfig, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm import Call, Delta, RetryPolicy, RuntimeConfig, ScriptedAnswer, ScriptedProvider
 
 
 class TestBudgets:
@@ -121,6 +121,27 @@ class TestBudgets:
         outcome = await asked(Script(*parts), budget=Budget(money=0.006), price=Price(prompt=1, completion=5))
 
         assert len(outcome.calls) == 2
+
+    @pytest.mark.parametrize(("cached", "cost"), [(None, 12.0), (0.5, 7.0), (0.0, 2.0)])
+    async def test_what_the_provider_had_in_its_cache_has_a_price_of_its_own(
+        self, asked: Asked, cached: float | None, cost: float
+    ) -> None:
+        usage = Usage(prompt_tokens=10_000_000, completion_tokens=1_000_000, cached_tokens=10_000_000)
+        price = Price(prompt=1, completion=2, cached=cached)
+        outcome = await asked(Script(ScriptedAnswer(lines([1]), usage=usage)), price=price)
+
+        assert outcome.cost == pytest.approx(cost)
+
+    async def test_no_more_is_cached_than_was_said(self, asked: Asked) -> None:
+        usage = Usage(prompt_tokens=10, completion_tokens=0, cached_tokens=10_000_000)
+        price = Price(prompt=1, completion=2, cached=0)
+
+        assert (await asked(Script(ScriptedAnswer(lines([1]), usage=usage)), price=price)).cost == 0
+
+    @pytest.mark.parametrize("retry", [RetryPolicy(deadline=1), RetryPolicy(tokens=9)])
+    async def test_the_limits_of_a_retry_are_refused(self, asked: Asked, retry: RetryPolicy) -> None:
+        with pytest.raises(ValueError, match="has a budget"):
+            await asked(Script(ScriptedAnswer(lines([1]))), retry=retry)
 
     async def test_money_ends_a_continuation(self, asked: Asked) -> None:
         parts = [cut(lines([n]), usage=Usage(0, 1000, 1000)) for n in range(9)]

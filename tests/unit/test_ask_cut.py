@@ -25,6 +25,13 @@ class TestCutAnswers:
         assert shown.content == "\n".join(f'{{"n":{n}}}' for n in range(5, 10))
         assert "10 objects" in demand.content
 
+    @pytest.mark.parametrize(("many", "said"), [(1, "after 1 object;"), (2, "after 2 objects;")])
+    async def test_the_objects_there_are_counted(self, asked: Asked, many: int, said: str) -> None:
+        script = Script(cut(lines(range(many))), ScriptedAnswer("[]"))
+        await asked(script)
+
+        assert said in script.calls[1].messages[-1].text
+
     async def test_a_thousand_objects_come_in_as_few_calls_as_it_takes(self, asked: Asked) -> None:
         parts = [cut(lines(range(n, n + 100))) for n in range(0, 900, 100)]
         outcome = await asked(Script(*parts, ScriptedAnswer(lines(range(900, 1000)))))

@@ -11,7 +11,7 @@ from tests.support.asking import OBJECT, Asked, Script, cut, lines, numbers, why
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.llm import Delta, RuntimeConfig, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm import Call, Delta, RuntimeConfig, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.reader import Stage
 
 LIST = {"schema": {"type": "object", "required": ["n"]}}
@@ -111,6 +111,61 @@ class TestGoingOn:
 
         assert outcome.value == numbers(range(51))
         assert script.calls[1].messages[-1].role == "user"
+
+
+class TestHalfEscapes:
+    TEXT = r'{"n": 1, "a": "\u00e9 \\ \" \ud83d\ude00 \\u00e9 \\\n"}'
+
+    @pytest.mark.parametrize("at", range(1, len(TEXT)))
+    async def test_a_value_goes_on_from_before_an_escape_that_was_cut(self, asked: Asked, at: int) -> None:
+        def grammar(call: Call) -> Any:
+            begun = call.messages[-1].text if call.messages[-1].role == "assistant" else ""
+            if not begun:
+                return cut(self.TEXT[:at])
+            # a beginning within an escape would make the model write a new one
+            if '"a": "' in begun:
+                json.loads(begun + ("}" if len(begun) == len(self.TEXT) - 1 else '"}'))
+            return ScriptedAnswer(self.TEXT[len(begun) :])
+
+        outcome = await asked(ScriptedProvider(grammar, prefill=True), format="json")
+
+        assert outcome.value == json.loads(self.TEXT)
+        assert outcome.text == self.TEXT
+
+    async def test_nothing_comes_where_each_call_ends_in_the_same_escape(self, asked: Asked) -> None:
+        script = Script(cut('{"n": 1, "a": "'), *[cut(r"\u00")] * 60, prefill=True)
+        outcome = await asked(script, format="json")
+
+        assert why(outcome) == ["first", "continue"]
+        assert "nothing new" in outcome.explain()
+
+    async def test_a_text_has_no_escapes(self, asked: Asked) -> None:
+        script = Script(cut("C:\\"), ScriptedAnswer("temp"), prefill=True)
+        outcome = await asked(script, format="text")
+
+        assert outcome.value == outcome.text == "C:\\temp"
+
+
+class TestWordsBeforeTheFirstValue:
+    async def test_they_go_on_once(self, asked: Asked) -> None:
+        script = Script(cut("Here are "), ScriptedAnswer("they:\n" + lines([1])), prefill=True)
+
+        assert (await asked(script)).value == numbers([1])
+
+    @pytest.mark.parametrize("format", ["json", "jsonl"])
+    async def test_but_not_for_ever(self, asked: Asked, format: str) -> None:
+        script = Script(*(cut(f"Thought {n}. ") for n in range(60)), prefill=True)
+        outcome = await asked(script, format=format)
+
+        assert why(outcome) == ["first", "continue"]
+        assert (outcome.ok, outcome.truncated) == (False, True)
+        assert "nothing new" in outcome.explain()
+
+    async def test_a_value_without_brackets_needs_none(self, asked: Asked) -> None:
+        script = Script(cut('"Once'), cut(" upon"), ScriptedAnswer(' a time"'), prefill=True)
+        outcome = await asked(script, format="json", contract={"schema": {"type": "string"}})
+
+        assert outcome.value == "Once upon a time"
 
 
 class TestTexts:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from itertools import cycle, islice
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.support.asking import Asked, Script, cut, lines, numbers, why
 from trustgraph_prompt.llm import Call, RuntimeConfig, ScriptedAnswer, ScriptedProvider
@@ -72,6 +75,7 @@ async def test_beginning_anew_in_each_call_is_one(asked: Asked) -> None:
     [
         json.dumps({"n": 1, "rows": [{"id": n, "value": 0, "unit": "kg", "of": None} for n in range(90)]}),
         json.dumps({"n": 1, "rows": [[n % 7, n % 5, n % 3] for n in range(300)]}, indent=8),
+        json.dumps({"n": 1, "rows": [{"id": n, "of": [0] * 20} for n in range(9)]}, indent=8),
         json.dumps({"n": 1, "path": [f"https://example.org/things/{n}" for n in range(90)]}),
     ],
 )
@@ -79,6 +83,78 @@ async def test_what_is_merely_alike_goes_on(asked: Asked, text: str) -> None:
     middle = len(text) // 2
     script = Script(cut(text[:middle]), ScriptedAnswer(text[middle:]), prefill=True)
     outcome = await asked(script, format="json")
+
+    assert outcome.value == json.loads(text)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    head=st.text("ab ", max_size=50),
+    phrase=st.text("abc ", min_size=1, max_size=500),
+    length=st.integers(1, 3000),
+)
+def test_a_phrase_of_any_length_is_a_circle_once_it_came_often_enough(
+    head: str, phrase: str, length: int
+) -> None:
+    """White space counts as one space, wherever it stands."""
+    text = "." + head + (phrase * length)[:length]
+    outcome = asyncio.run(Asked()(Script(cut(text), ScriptedAnswer("."), prefill=True), format="text"))
+
+    blank = text.endswith(" " * 240)
+    text = " ".join(text.split())
+    assert (why(outcome) == ["first"]) is (
+        blank
+        or any(
+            text[-least:] == text[-least - period : -period]
+            for period in range(1, len(text))
+            for least in [max(240, 8 * period) - period, max(1600, 4 * period) - period]
+            if least + period <= len(text)
+        )
+    )
+
+
+@pytest.mark.parametrize("period", [*range(55, 400, 23), 401, 800, 2000])
+@pytest.mark.parametrize("tokens", [6, 50])
+async def test_a_circle_is_found_however_little_a_call_brings(asked: Asked, period: int, tokens: int) -> None:
+    phrase = " ".join(map(str, range(10_000)))[:period]
+    text = '{"n": 1, "of": "' + phrase * 60
+    size = 4 * tokens
+    script = Script(*(cut(text[at : at + size]) for at in range(0, 60 * size, size)), prefill=True)
+    outcome = await asked(script, format="json")
+
+    assert len(outcome.calls) <= 2 + max(240, min(8 * period, max(1600, 4 * period))) / size
+
+
+ROW = st.fixed_dictionaries(
+    {
+        "name": st.text(max_size=20),
+        "zeros": st.lists(st.just(0), max_size=20),
+        "of": st.none() | st.dictionaries(st.sampled_from("abc"), st.booleans()),
+    }
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(ROW, min_size=1, max_size=5),
+    count=st.integers(1, 80),
+    equal=st.integers(1, 3),
+    layout=st.sampled_from([None, 2, 8]),
+    place=st.floats(0, 1),
+)
+def test_tables_of_real_objects_are_none(
+    rows: list[Any], count: int, equal: int, layout: int | None, place: float
+) -> None:
+    """Rows which differ in a number at least, each there up to three times, cut anywhere."""
+    table = [{"id": n // equal} | rows[n // equal % len(rows)] for n in range(count)]
+    text = json.dumps({"n": 1, "rows": table}, indent=layout)
+    at = 1 + int(place * (len(text) - 2))
+
+    def model(call: Call) -> ScriptedAnswer:
+        begun = call.messages[-1].text if call.messages[-1].role == "assistant" else None
+        return cut(text[:at]) if begun is None else ScriptedAnswer(text[len(begun) :])
+
+    outcome = asyncio.run(Asked()(ScriptedProvider(model, prefill=True), format="json"))
 
     assert outcome.value == json.loads(text)
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.asking import Asked, Script, cut, lines, numbers, why
 from trustgraph_prompt import errors
-from trustgraph_prompt.ask.messages import ANSWER_SHOWN, MOST_REFUSED_SHOWN
+from trustgraph_prompt.ask.messages import MOST_REFUSED_SHOWN, VALUES_SHOWN
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.llm import ScriptedAnswer
@@ -146,7 +146,7 @@ async def test_what_is_asked_for_again_is_bounded_and_the_others_come_next(asked
 
 
 async def test_huge_ones_are_not_sent_back(asked: Asked) -> None:
-    huge = said("x" * (ANSWER_SHOWN + 1))
+    huge = said("x" * (VALUES_SHOWN + 1))
     script = Script(ScriptedAnswer(said(1, "two") + "\n" + huge, chunk=9_000), ScriptedAnswer(lines([2])))
     outcome = await asked(script, attempts=3)
 

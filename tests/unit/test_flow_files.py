@@ -63,13 +63,13 @@ def test_objects_go_to_one_topic_or_to_one_for_each_type(tmp_path: Path) -> None
 
 def test_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
     text = MINIMAL + "budget: {attempts: 2, tokens: 9000, seconds: 1.5, money: 0.25}\n"
-    text += "price: {prompt: 0.4, completion: 1.6}\n"
+    text += "price: {prompt: 0.4, completion: 1.6, cached: 0.1}\n"
     text += "provider: {base-url: 'http://localhost:1/v1', model: small}\n"
 
     [flow] = flows.load(written(tmp_path, text))
 
     assert flow.budget == Budget(attempts=2, tokens=9000, seconds=1.5, money=0.25)
-    assert flow.price == Price(prompt=0.4, completion=1.6)
+    assert flow.price == Price(prompt=0.4, completion=1.6, cached=0.1)
     assert flow.provider == flows.ProviderChoice("http://localhost:1/v1", "small")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 
 from trustgraph_prompt.ask.alarm import Alarm, TimeUp
 from trustgraph_prompt.cost import Budget, Price, Usage
@@ -85,9 +86,11 @@ class Allowance:
             return 0.0 if self._is_priced else None
         if usage.total_tokens is None:
             estimated = estimate_usage(call, written)
-            usage = Usage(
-                estimated.prompt_tokens if usage.prompt_tokens is None else usage.prompt_tokens,
-                estimated.completion_tokens if usage.completion_tokens is None else usage.completion_tokens,
+            prompt, completion = usage.prompt_tokens, usage.completion_tokens
+            usage = replace(
+                usage,
+                prompt_tokens=estimated.prompt_tokens if prompt is None else prompt,
+                completion_tokens=estimated.completion_tokens if completion is None else completion,
             )
         self._tokens += usage.tokens
         cost = self._price.of(usage)

@@ -77,7 +77,12 @@ class Harvest:
         return not self.objects or canonical(value) not in self._known()
 
     def add(self, reply: Reply) -> None:
-        """Take in what a step brought."""
+        """Take in what a step brought.
+
+        Raises its error where there was an answer before, and it failed for good without bringing another.
+        """
+        if reply.failure is not None and not self.is_empty:
+            raise reply.failure
         self.broken = reply.broken
         if reply.step.refused:
             self._put_right(reply)
@@ -112,7 +117,7 @@ class Harvest:
             self.dead_end = "the answer was cut, and only repeated itself"
         elif capped:
             self.dead_end = f"the answer was still cut after {self._continuations} continuations"
-        elif (self.objects and not self._fresh) or (reply.step.begun and not reply.report.text):
+        elif (self.objects and not self._fresh) or (reply.step.begun and not reply.may_go_on):
             self.dead_end = "the answer was cut, and going on brought nothing new"
         self.is_over = reply.is_lost or goes_round or capped
 

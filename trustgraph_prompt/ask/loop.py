@@ -47,7 +47,11 @@ async def ask(
     of the budget count from now. `price` turns tokens into the money of the budget. `listen` is awaited with
     each piece of the answer as soon as it stands; what it raises ends the asking. `cache` keeps the answers
     of prompts that let it (docs/caching.md).
+
+    Raises `ValueError` where `retry` has a deadline or tokens: they are the budget's.
     """
+    if retry.deadline is not None or retry.tokens is not None:
+        raise ValueError("ask() has a budget for a retry's deadline and tokens")
     allowance = Allowance(budget, clock=clock, published=published, price=price)
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
     plan = Plan(prompt, question, provider, attempts)

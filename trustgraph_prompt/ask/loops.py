@@ -10,11 +10,15 @@ _LEAST_OBJECTS = 8
 #: The part of the second half of a circle that is new, at most: small models vary what they repeat.
 _HARDLY = 0.1
 
-#: Characters at the end of a text that are looked at: short phrases soon, long ones later.
-_TAILS = (240, 1600)
+#: How often a text must end with a phrase, and how many characters that must be at least: real tables hold a
+#: few rows that are equal, so that a short phrase has to come more often than a long one.
+_ENOUGH = ((8, 240), (4, 1600))
 
-#: How often a tail must hold a phrase.
-_TIMES = 4
+#: Characters at the end of a text in which phrases are looked for.
+_TAIL = 10_000
+
+#: Characters of white space at the end of a text that are no layout any more.
+_LEAST_SPACE = 240
 
 #: Characters of a continuation that stood in the text before, word for word, by no accident.
 _LEAST_TEXT = 200
@@ -35,12 +39,25 @@ def repeats_text(text: str, new: str) -> bool:
     before = text.removesuffix(new)
     if len(new) >= _LEAST_TEXT and new in before:
         return True
-    return any(_is_periodic(text[-size:], size // _TIMES) for size in _TAILS if len(text) >= size)
+    tail = text[-_TAIL:]
+    # indentation makes a short list of zeros as long as a circle
+    return len(tail) - len(tail.rstrip()) >= _LEAST_SPACE or _ends_in_a_circle(" ".join(tail.split()))
 
 
-def _is_periodic(tail: str, longest: int) -> bool:
-    """Whether a tail is one phrase of at most `longest` characters again and again."""
-    end = tail[len(tail) // 2 :]
-    before = tail.rfind(end, 0, len(tail) - 1)
-    period = len(tail) - len(end) - before
-    return before >= 0 and period <= longest and tail[period:] == tail[:-period]
+def _ends_in_a_circle(tail: str) -> bool:
+    """Whether a tail ends with one phrase of any length often enough.
+
+    From its end, `border` is the longest beginning of what was read that is also its end (Knuth, Morris and
+    Pratt), so what was read repeats every `length - border` characters, and no less. In linear time.
+    """
+    backwards = tail[::-1]
+    borders = [0]
+    for length, character in enumerate(backwards[1:], 2):
+        border = borders[-1]
+        while border and backwards[border] != character:
+            border = borders[border - 1]
+        border += backwards[border] == character
+        borders.append(border)
+        if any(length >= least and length >= times * (length - border) for times, least in _ENOUGH):
+            return True
+    return False

@@ -5,35 +5,43 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trustgraph_prompt.errors import excerpt
+from trustgraph_prompt.errors import Reason, excerpt
 from trustgraph_prompt.llm import Message
 from trustgraph_prompt.prompts import Question
-from trustgraph_prompt.reader import Rejected
+from trustgraph_prompt.reader import Outcome, Rejected, place
 from trustgraph_prompt.wire import encode
 
 #: How many objects of a cut answer are shown, so that the model finds its place again. All of them would
 #: make the tokens of a long answer grow with the square of its length.
 OBJECTS_SHOWN = 5
 
-#: How many characters of an answer that is no good are shown: what is wrong with it is said apart.
-ANSWER_SHOWN = 10_000
+#: How many characters are shown of values that were refused: the model has to put them right.
+VALUES_SHOWN = 10_000
 
-#: How many refused objects are asked for again in one call, of `ANSWER_SHOWN` characters in all.
+#: How many characters are shown of an answer without any: it only has to see what it did.
+HEAD_SHOWN = 400
+
+#: How many refused objects are asked for again in one call, of `VALUES_SHOWN` characters in all.
 MOST_REFUSED_SHOWN = 50
+
+#: How many characters are shown before the place where JSON breaks, and after it.
+_BEFORE, _AFTER = 80, 40
 
 #: How many of the issues of one object are told, and how many characters of each.
 _ISSUES_TOLD, _ISSUE_TOLD = 3, 200
 
 _AGAIN = "That answer cannot be used: {problem}. Answer the question again, completely, with that put right."
+_BREAKS = "{problem}. The JSON breaks first where `{before}` is followed by `{after}`"
+_CUT = "it ends before it is complete"
 _EMPTY = "An earlier answer to this was empty. Give the answer itself."
 _REST = (
-    "Your answer was cut off after {count} objects; the last of them stand above. Go on with the object that "
-    "comes next: whole JSON objects of the same kind, one per line, none of those you gave already, and "
+    "Your answer was cut off after {objects}; the end of it stands above. Go on with the object that comes "
+    "next: whole JSON objects of the same kind, one per line, none of those you gave already, and "
     "nothing else. If there are no more, answer with []."
 )
 _PUT_RIGHT = (
-    "Of your answer, these {count} objects cannot be used; the others are fine, do not repeat them. What is "
-    "wrong:\n{problems}\nGive each of the {count} again, with that put right, in the same order: whole JSON "
+    "Of your answer, the {objects} above cannot be used; the others are fine, do not repeat them. What is "
+    "wrong:\n{problems}\nGive the {objects} again, with that put right, in the same order: whole JSON "
     "objects, one per line, and nothing else."
 )
 
@@ -44,8 +52,11 @@ def opening(question: Question) -> list[Message]:
     return [*system, Message("user", question.prompt)]
 
 
-def correction(question: Question, answer: str, problem: str) -> list[Message]:
-    """The question, the answer that was no good, and why. Earlier ones than the last are not carried."""
+def correction(question: Question, answer: str, said: Outcome) -> list[Message]:
+    """The question, the answer that was no good, and why. Earlier ones than the last are not carried.
+
+    Shown are the values that were refused, or the beginning of an answer without any that can be read.
+    """
     *system, user = opening(question)
     if not answer.strip():
         # an assistant has to have said something, and some servers want the roles to alternate
@@ -53,8 +64,8 @@ def correction(question: Question, answer: str, problem: str) -> list[Message]:
     return [
         *system,
         user,
-        Message("assistant", excerpt(answer, ANSWER_SHOWN)),
-        Message("user", _AGAIN.format(problem=problem.rstrip("."))),
+        Message("assistant", _shown_of(answer, said)),
+        Message("user", _AGAIN.format(problem=_problem(said).rstrip("."))),
     ]
 
 
@@ -64,14 +75,14 @@ def continuation(question: Question, objects: Sequence[Any]) -> list[Message]:
     return [
         *opening(question),
         Message("assistant", shown),
-        Message("user", _REST.format(count=len(objects))),
+        Message("user", _REST.format(objects=_number(objects))),
     ]
 
 
 def shown(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
     """Of the refused objects those that one call asks for again: the first, as many as there is room for."""
     kept: list[Rejected] = []
-    room = ANSWER_SHOWN
+    room = VALUES_SHOWN
     for one in rejected:
         if len(one.raw) <= room and len(kept) < MOST_REFUSED_SHOWN:
             kept.append(one)
@@ -88,5 +99,27 @@ def putting_right(question: Question, refused: Sequence[Rejected]) -> list[Messa
     return [
         *opening(question),
         Message("assistant", "\n".join(one.raw for one in refused)),
-        Message("user", _PUT_RIGHT.format(count=len(refused), problems="\n".join(problems))),
+        Message("user", _PUT_RIGHT.format(objects=_number(refused), problems="\n".join(problems))),
     ]
+
+
+def _shown_of(answer: str, said: Outcome) -> str:
+    if not said.rejected or said.reason is Reason.INVALID_JSON:
+        return excerpt(answer, HEAD_SHOWN)
+    return excerpt("\n".join(rejected.raw for rejected in said.rejected), VALUES_SHOWN)
+
+
+def _problem(said: Outcome) -> str:
+    if said.ok:
+        return _CUT
+    problem = said.explain()
+    if said.reason is not Reason.INVALID_JSON:
+        return problem
+    raw = said.rejected[0].raw
+    breaks = place.breaks(raw, said.contract.limits.depth) or 0
+    before, after = raw[max(breaks - _BEFORE, 0) : breaks], raw[breaks : breaks + _AFTER]
+    return _BREAKS.format(problem=problem, before=before, after=after)
+
+
+def _number(objects: Sequence[object]) -> str:
+    return "1 object" if len(objects) == 1 else f"{len(objects)} objects"

@@ -14,8 +14,6 @@ from trustgraph_prompt.prompts import PromptDefinition, Question
 #: How often an answer that filled its room is given twice the room.
 MOST_DOUBLINGS = 2
 
-_CUT = "it ends before it is complete"
-
 
 class Plan:
     """Decides, with `attempts` at hand; a prompt's, or what the budget leaves of them."""
@@ -54,11 +52,11 @@ class Plan:
 
     def _the_same_going_on(self, last: Reply) -> Step | None:
         """The same answer from where it was cut, where that is within the value, or the first object."""
-        brought_something = last.is_unfinished and last.report.text and last.text.strip()
         as_long_as_wanted = last.outcome.contract.format == "text" and last.filled
-        if not brought_something or as_long_as_wanted or not self._provider.prefill:
+        may_go_on = last.is_unfinished and last.may_go_on and not as_long_as_wanted
+        if not may_go_on or not self._provider.prefill:
             return None
-        return replace(last.step, why="continue", begun=last.text, more_than=0)
+        return replace(last.step, why="continue", begun=last.beginning, more_than=0)
 
     def _the_same_with_more_room(self, last: Reply) -> Step | None:
         """The same question with twice the room, where the room that the prompt gives was too small.
@@ -83,7 +81,6 @@ class Plan:
         elif harvest.has_all or only_thought:
             return None
         else:
-            problem = _CUT if last.outcome.ok else last.outcome.explain()
-            conversation = messages.correction(self._question, last.text, problem)
+            conversation = messages.correction(self._question, last.text, last.outcome)
         self._attempts_left -= 1
         return Step("invalid", conversation, self._config, refused=refused)

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ProviderError, Reason
 from trustgraph_prompt.llm import Message, RuntimeConfig
 from trustgraph_prompt.reader import CallReport, Outcome, Rejected, Stage
+from trustgraph_prompt.reader.escapes import before_half_escape
 
 #: What is said of a text in which the value, or the first object, has not ended yet.
 _UNFINISHED = frozenset(
@@ -66,6 +68,13 @@ class Reply:
         return self.broken is not None and not self.broken.transient
 
     @property
+    def failure(self) -> ProviderError | None:
+        """The error that ended it for good, where it brought nothing to keep."""
+        said = self.outcome
+        brought = said.ok or said.value or said.rejected or said.retracted
+        return self.broken if self.is_lost and not brought else None
+
+    @property
     def is_refusal(self) -> bool:
         """Whether the model, or a filter, would not answer; a refusal reads well as a text."""
         usable = self.outcome.ok and self.outcome.contract.format != "text"
@@ -86,3 +95,24 @@ class Reply:
         if said.contract.format == "jsonl" and (said.value or said.rejected or said.retracted):
             return False
         return self.is_cut and not self.is_whole and said.reason in _UNFINISHED
+
+    @property
+    def beginning(self) -> str:
+        """What the same answer may go on from."""
+        return self.text if self.outcome.contract.format == "text" else before_half_escape(self.text)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether going on may help: not where that brought nothing, or words before any object even then."""
+        begun = self.beginning
+        if not self.step.begun:
+            return bool(begun.strip())
+        has_begun = "{" in begun or "[" in begun or not _has_brackets(self.outcome.contract)
+        return has_begun and begun != self.step.begun
+
+
+def _has_brackets(contract: Contract) -> bool:
+    """Whether every value that is asked for is an object or an array."""
+    if contract.format == "json" and not contract.many:
+        return isinstance(contract.schema, dict) and contract.schema.get("type") in ("object", "array")
+    return contract.format != "text"

@@ -19,7 +19,7 @@ def verdict(harvest: Harvest, end: Issue | None = None, cause: ProviderError | N
         return Outcome(value, reason, harvest.contract, issues=ends, calls=calls, cause=cause)
     outcome = replace(
         harvest.best.outcome,
-        reason=_reason(harvest, end if cause else None),
+        reason=_reason(harvest, end if cause else None, cause),
         issues=_issues(harvest) + ends,
         truncated=_truncated(harvest),
         calls=calls,
@@ -37,7 +37,11 @@ def verdict(harvest: Harvest, end: Issue | None = None, cause: ProviderError | N
     )
 
 
-def _reason(harvest: Harvest, failure: Issue | None) -> Reason:
+def _reason(harvest: Harvest, end: Issue | None, cause: ProviderError | None) -> Reason:
+    """What the last answer says, though a later call failed; the failure's reason where there is none.
+
+    A failure that passes goes before an answer that is no good: later, the same question may find another.
+    """
     best = harvest.best
     if harvest.objects:
         return Reason.SUCCESS
@@ -45,9 +49,11 @@ def _reason(harvest: Harvest, failure: Issue | None) -> Reason:
         return Reason.REFUSED
     if best.outcome.ok:
         return Reason.SUCCESS
-    if failure is not None:
-        return failure.reason
-    return Reason.PROVIDER_ERROR if best.broken else best.outcome.reason
+    failure = Reason.PROVIDER_ERROR if end is None else end.reason
+    error = cause or best.broken
+    passes = error is not None and error.transient and failure is Reason.PROVIDER_ERROR
+    no_answer = best.broken is not None and not best.outcome.rejected
+    return failure if passes or no_answer else best.outcome.reason
 
 
 def _issues(harvest: Harvest) -> tuple[Issue, ...]:

@@ -14,6 +14,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid, excerpt
 from trustgraph_prompt.reader import place
+from trustgraph_prompt.reader.escapes import before_half_escape
 from trustgraph_prompt.reader.mend import Edit
 
 MAX_ISSUE = 300  # characters of one issue in an explanation: a path holds the keys that a model wrote
@@ -133,10 +134,20 @@ class Outcome:
 
     @property
     def text(self) -> str:
-        """The last answer byte for byte; of one value that was continued, all of its calls together."""
-        begun = max((n for n, call in enumerate(self.calls) if call.why not in _GOES_ON), default=0)
-        calls = self.calls[-1:] if self.contract.format == "jsonl" else self.calls[begun:]
-        return "".join(call.text for call in calls)
+        """The last answer byte for byte; of one value that was continued, all of its calls together.
+
+        Without the half escape that a call went on before. A call that failed before any text gave no answer.
+        """
+        answer = begun = ""
+        for call in self.calls:
+            if call.why not in _GOES_ON or self.contract.format == "jsonl":
+                begun = ""
+            if call.text and self.contract.format == "json":
+                begun = before_half_escape(begun)
+            begun += call.text
+            if call.text or call.error is None:
+                answer = begun
+        return answer
 
     def errors(self) -> list[tuple[Rejected | None, Issue]]:
         """What is wrong, each issue once, with what was refused for it: None where nothing was."""

@@ -1,0 +1,106 @@
+"""A call that fails after an answer: what the answer said stays, and the failure is told beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.asking import Asked, Script, cut, lines, numbers, why
+from trustgraph_prompt import errors
+from trustgraph_prompt.cost import Budget, Usage
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.llm import RuntimeConfig, ScriptedAnswer
+
+TOO_LONG = errors.ProviderInvalidRequest("2103 tokens exceed the context")
+GONE = errors.ProviderUnavailable("gone")
+FULL = Usage(10, 100, 110)
+
+
+@pytest.mark.parametrize("before", ["", "Sorry, "])
+@pytest.mark.parametrize(
+    ("format", "answer", "next_is", "reason"),
+    [
+        ("json", ScriptedAnswer("no JSON at all"), "invalid", Reason.EXTRACTION_FAILED),
+        ("json", ScriptedAnswer('{"n": "one"}'), "invalid", Reason.SCHEMA_TYPE_ERROR),
+        ("json", ScriptedAnswer('{"n": one}'), "invalid", Reason.INVALID_JSON),
+        ("json", ScriptedAnswer(""), "invalid", Reason.EMPTY),
+        ("json", cut('{"n": 1, "x": '), "continue", Reason.TRUNCATED),
+        ("json", cut('{"n": 1, "x": ', usage=FULL), "room", Reason.TRUNCATED),
+        ("json", cut("", usage=FULL), "room", Reason.EMPTY),
+        ("jsonl", ScriptedAnswer("no object at all"), "invalid", Reason.EXTRACTION_FAILED),
+        ("jsonl", ScriptedAnswer('{"n": "one"}'), "invalid", Reason.SCHEMA_TYPE_ERROR),
+        ("jsonl", cut("Here is the fi"), "continue", Reason.TRUNCATED),
+        ("jsonl", cut('{"n": ', usage=FULL), "room", Reason.TRUNCATED),
+    ],
+)
+async def test_the_reason_is_that_of_the_answer(
+    asked: Asked, format: str, answer: ScriptedAnswer, next_is: str, reason: Reason, before: str
+) -> None:
+    """Of each kind of further call, one that fails for good: at once, or after words without a value."""
+    config = RuntimeConfig(max_tokens=100 if next_is == "room" else None)
+    how: dict[str, Any] = {"format": format, "attempts": 1 + (next_is == "invalid"), "config": config}
+    alone = await asked(Script(answer), **{**how, "attempts": 1, "config": RuntimeConfig()})
+    script = Script(answer, ScriptedAnswer(before, error=TOO_LONG), prefill=next_is == "continue")
+    outcome = await asked(script, **how)
+
+    assert why(outcome) == ["first", next_is]
+    assert (outcome.reason, outcome.value, outcome.truncated) == (reason, alone.value, alone.truncated)
+    assert outcome.rejected == alone.rejected
+    assert outcome.issues[:-1] == alone.issues
+    assert str(outcome.issues[-1]) == "provider_invalid_request: 2103 tokens exceed the context"
+    assert isinstance(outcome.cause, errors.ProviderInvalidRequest)
+    assert before or outcome.text == answer.text
+    with pytest.raises(errors.StructuredOutputInvalid, match="2103 tokens"):
+        outcome.unwrap()
+
+
+@pytest.mark.parametrize("format", ["json", "jsonl", "text"])
+async def test_where_nothing_was_answered_it_is_the_failure(asked: Asked, format: str) -> None:
+    outcome = await asked(Script(ScriptedAnswer(error=TOO_LONG)), format=format, attempts=3)
+
+    assert outcome.reason is Reason.PROVIDER_ERROR
+    with pytest.raises(errors.ProviderInvalidRequest):
+        outcome.unwrap()
+
+
+async def test_half_an_answer_is_none(asked: Asked) -> None:
+    outcome = await asked(Script(ScriptedAnswer('{"n": ', error=TOO_LONG)), format="json", attempts=3)
+
+    assert (outcome.reason, outcome.truncated) == (Reason.PROVIDER_ERROR, True)
+
+
+async def test_a_failure_that_passes_may_be_put_aside_though_there_was_an_answer(asked: Asked) -> None:
+    outcome = await asked(
+        Script(ScriptedAnswer("no JSON"), *[ScriptedAnswer(error=GONE)] * 3), format="json", attempts=2
+    )
+
+    assert outcome.reason is Reason.PROVIDER_ERROR
+    assert isinstance(outcome.cause, errors.ProviderUnavailable)
+    assert [issue.reason for issue in outcome.issues] == [Reason.EXTRACTION_FAILED, Reason.PROVIDER_ERROR]
+
+
+async def test_a_budget_that_ends_within_a_call_leaves_the_reason_of_the_answer(asked: Asked) -> None:
+    class Slow(Script):
+        def stream(self, call: Any) -> Any:
+            if self.calls:
+                asked.clock.now += 99
+            return super().stream(call)
+
+    script = Slow(ScriptedAnswer("no JSON"), ScriptedAnswer(error=GONE))
+    outcome = await asked(script, format="json", attempts=2, budget=Budget(seconds=30))
+
+    assert outcome.reason is Reason.EXTRACTION_FAILED
+    assert outcome.issues[-1].reason is Reason.BUDGET_SPENT
+
+
+@pytest.mark.parametrize("before", ["", "Sorry, "])
+async def test_what_cannot_be_put_right_is_told_beside_what_stands(asked: Asked, before: str) -> None:
+    answer = lines([1]) + '\n{"n": "two"}'
+    outcome = await asked(Script(ScriptedAnswer(answer), ScriptedAnswer(before, error=TOO_LONG)), attempts=2)
+
+    assert outcome.ok
+    assert outcome.value == numbers([1])
+    assert [rejected.raw for rejected in outcome.rejected] == ['{"n": "two"}']
+    assert "2103 tokens" in str(outcome.issues[-1])
+    assert isinstance(outcome.cause, errors.ProviderInvalidRequest)
