@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.asking import lines
 from tests.support.caching import Model, keep
+from tests.support.fake_redis import NOTHING, fake_redis
 from tests.support.redis_server import RedisServer
 from trustgraph_prompt.ask import Cache, MemoryCache, RedisCache
 from trustgraph_prompt.errors import ConfigError
@@ -124,6 +125,96 @@ class TestRedis:
         await cache.close()
 
 
+class TestARedisThatIsNoHelp:
+    """Slow, broken, or something else altogether."""
+
+    async def test_one_that_is_slow_is_left_alone_and_then_tried_by_one_request(self) -> None:
+        now, go = 0.0, asyncio.Event()
+
+        async def slowly() -> bytes:
+            nonlocal now
+            await go.wait()
+            now += 31
+            return b"$3\r\none\r\n"
+
+        async with fake_redis(slowly) as redis:
+            cache = RedisCache(redis.url, timeout=60, clock=lambda: now)
+            go.set()
+            assert await cache.get("a") == b"one"  # it came
+            assert await cache.get("a") is None
+            assert redis.commands == 1
+
+            for tries in (2, 3):
+                now += 6
+                go.clear()
+                trial = asyncio.create_task(cache.get("a"))
+                await asyncio.sleep(0)
+                assert await asyncio.gather(*(cache.get("a") for _ in range(50))) == [None] * 50
+                go.set()
+                assert await trial == b"one"
+                assert redis.commands == tries
+            await cache.close()
+
+    async def test_one_that_is_fast_again_is_asked_by_all_again(self) -> None:
+        now, slow = 0.0, 31.0
+
+        async def answer() -> bytes:
+            nonlocal now
+            now += slow
+            return b"$3\r\none\r\n"
+
+        async with fake_redis(answer) as redis:
+            cache = RedisCache(redis.url, timeout=60, clock=lambda: now)
+            await cache.get("a")
+            slow, now = 0.1, now + 6
+
+            assert [await cache.get("a") for _ in range(10)] == [b"one"] * 10
+            await cache.close()
+
+    async def test_who_would_have_to_queue_for_longer_than_an_answer_may_take_asks_elsewhere(self) -> None:
+        async def slowly() -> bytes:
+            await asyncio.sleep(0.8)
+            return NOTHING
+
+        async with fake_redis(slowly) as redis:
+            cache = RedisCache(redis.url, timeout=1)
+
+            assert set(await asyncio.gather(*(cache.get("a") for _ in range(200)))) == {None}
+
+            assert redis.commands < 100  # of 16 connections each is good for one or two
+            await cache.close()
+
+    @pytest.mark.parametrize(
+        "reply",
+        [
+            b"*1\r\n" * 200_000,
+            b"$abc\r\n",
+            b":zz\r\n",
+            b"HTTP/1.1 400\r\n",
+            b"$-7\r\nxx\r\n",
+            b"$999999999999\r\n",
+            b"-\xff\xfe\r\n",
+            b">-3\r\n",
+            b"%1\r\n*0\r\n+a\r\n",
+            b"-MOVED 1\r\n",
+            b"-ASK x\r\n",
+            b"-OOM command not allowed when used memory > 'maxmemory'\r\n",
+            b"*2\r\n$1\r\na\r\n$1\r\nb\r\n",
+        ],
+        ids=lambda reply: repr(reply[:12]),
+    )
+    async def test_what_is_no_answer_is_a_miss(self, reply: bytes) -> None:
+        async with fake_redis(reply) as redis:
+            cache, other = (RedisCache(redis.url, timeout=0.5) for _ in range(2))
+
+            outcome = await keep(Model(lines([1])), cache)
+            await other.set("a", b"one", 60)
+
+            assert (outcome.ok, outcome.cached) == (True, False)
+            await cache.close()
+            await other.close()
+
+
 async def test_a_redis_that_never_was_is_a_miss() -> None:
     cache = RedisCache("redis://127.0.0.1:1", timeout=PATIENCE)
 
@@ -133,10 +224,40 @@ async def test_a_redis_that_never_was_is_a_miss() -> None:
     await cache.close()
 
 
-@pytest.mark.parametrize("url", ["redis", "http://localhost", "redis://h:port", "redis://h?no_such_option=1"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis",
+        "http://localhost",
+        "redis://h:port",
+        "redis://h?no_such_option=1",
+        "redis://h?decode_responses=true",
+        "redis://h?encoding=utf-17",
+        "redis://h?max_connections=0",
+        "redis://h?socket_timeout=1",
+        "redis://h?db=first",
+        "redis://h?protocol=9",
+        "redis://h?ssl_cert_reqs=none",
+        "rediss://h?ssl_cert_reqs=perhaps",
+        "rediss://h?ssl_ca_certs=/no/such/file.pem",
+    ],
+)
 def test_what_is_no_url_of_a_redis_is_refused_at_once(url: str) -> None:
     with pytest.raises(ConfigError, match="no URL of a Redis"):
         RedisCache(url)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://h",
+        "redis://user:secret@h:6379/3?protocol=3&client_name=worker",
+        "rediss://h?ssl_cert_reqs=none&ssl_check_hostname=false",
+        "unix:///run/redis.sock?db=2",
+    ],
+)
+async def test_what_is_a_url_of_a_redis_is_taken(url: str) -> None:
+    await RedisCache(url).close()
 
 
 def test_a_refused_url_shows_no_password() -> None:

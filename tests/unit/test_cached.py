@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from trustgraph_prompt.ask import Cache, MemoryCache, Piece
 from trustgraph_prompt.ask.cached import is_worth_keeping
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import Issue, PromptError, ProviderInvalidRequest, Reason
-from trustgraph_prompt.llm import ScriptedAnswer
+from trustgraph_prompt.llm import Identity, ScriptedAnswer
 from trustgraph_prompt.llm.limiter import Limiter
 from trustgraph_prompt.llm.limits import Limits
 from trustgraph_prompt.llm.records import RuntimeConfig
@@ -55,7 +56,15 @@ class Shelf(Cache):
         self.kept[key] = value
         self.seconds.append(seconds)
 
-    async def close(self) -> None: ...
+
+class Broken(Cache):
+    """One that was written without care."""
+
+    async def get(self, key: str) -> bytes | None:
+        raise RuntimeError("no such table")
+
+    async def set(self, key: str, value: bytes, seconds: float) -> None:
+        raise RuntimeError("no such table")
 
 
 class Slow(Shelf):
@@ -153,8 +162,35 @@ class TestAHit:
 
         for now, calls in ((0, 1), (9, 1), (10.1, 2), (19, 2), (21, 3)):
             clock.now = now
-            await keep(model, cache, prompt=prompt)
+            await keep(model, cache, prompt=prompt, clock=clock)
+            await settled()
             assert model.calls == calls
+
+    async def test_its_age_is_the_matter_of_who_wants_it(self) -> None:
+        cache, model, clock = MemoryCache(), Model(JUST_ONE), Clock()
+        await keep(model, cache, prompt=definition(cache={"seconds": 86_400}), clock=clock)
+
+        clock.now += 80_000
+        patient = await keep(model, cache, prompt=definition(cache={"seconds": 86_400}), clock=clock)
+        strict = await keep(model, cache, prompt=definition(cache={"seconds": 1}), clock=clock)
+
+        assert (patient.cached, strict.cached) == (True, False)
+        assert model.calls == 2
+
+    async def test_a_waiter_is_not_given_what_is_too_old_for_it(self) -> None:
+        cache, model, clock = Slow(), Model(JUST_ONE), Clock()
+        await keep(model, cache, clock=clock)
+        await cache.close()
+        clock.now += 1000
+        cache.go.clear()
+
+        patient = asyncio.create_task(keep(model, cache, clock=clock))
+        await settled()
+        strict = asyncio.create_task(keep(model, cache, prompt=definition(cache={"seconds": 1}), clock=clock))
+        await settled()
+        cache.go.set()
+
+        assert ((await patient).cached, (await strict).cached) == (True, False)
 
     async def test_what_has_expired_is_refused_though_the_answer_is_there(self) -> None:
         cache, model, clock = MemoryCache(), Model(JUST_ONE), Clock()
@@ -223,6 +259,26 @@ class TestWhoMayHaveIt:
 
         assert model.calls == 1
 
+    async def test_who_answers_elsewhere_has_answers_of_its_own(self) -> None:
+        cache, here, there = MemoryCache(), Model(JUST_ONE), Model(JUST_ONE)
+        here.identity = Identity("topic", "small", "pulsar://one:6650 persistent://tg/request/q")
+        there.identity = Identity("topic", "small", "pulsar://other:6650 persistent://tg/request/q")
+
+        for model in (here, there, here, there):
+            await keep(model, cache)
+
+        assert (here.calls, there.calls) == (1, 1)
+
+    async def test_behind_a_topic_without_a_model_there_may_be_any_and_nothing_is_kept(self) -> None:
+        cache, named, nameless = MemoryCache(), Model(JUST_ONE), Model(JUST_ONE)
+        nameless.identity, named.identity = Identity("topic", "", "q"), Identity("topic", "small", "q")
+
+        for _ in range(2):
+            await keep(named, cache)
+            await keep(nameless, cache)
+
+        assert (named.calls, nameless.calls) == (1, 2)
+
     async def test_who_is_around_a_provider_does_not_matter(self) -> None:
         cache, model = MemoryCache(), Model(JUST_ONE)
 
@@ -278,6 +334,7 @@ class TestWhatIsKept:
         cache, prompt = Shelf(), definition(format)
 
         await keep(Model(lambda _: answer), cache, prompt=prompt)
+        await cache.close()
 
         assert cache.kept == {}
 
@@ -305,6 +362,7 @@ class TestWhatIsKept:
         cache, prompt = Shelf(), definition("json", repair=True)
 
         outcome = await keep(Model('{"n": 1, "m": [1, 2'), cache, prompt=prompt)
+        await cache.close()
 
         assert outcome.stage is Stage.SALVAGED
         assert cache.kept == {}
@@ -313,6 +371,7 @@ class TestWhatIsKept:
         cache, prompt = Shelf(), definition(cache={"seconds": 7}, attempts=2)
 
         outcome = await keep(Model(lambda call: "Well." if call == 1 else JUST_ONE), cache, prompt=prompt)
+        await cache.close()
 
         assert len(outcome.calls) == 2
         assert (len(cache.kept), cache.seconds) == (1, [7])
@@ -326,25 +385,65 @@ class TestWhatIsKept:
             b"null",
             b"[" * 100_000,
             b'{"value": [{"n": 1}], "stage": 1}',
-            b'{"value": [{"n": 1}], "stage": 9, "model": null}',
-            b'{"value": [{"n": 1}], "stage": "1", "model": null}',
-            b'{"value": [{"n": "one"}], "stage": 1, "model": null}',
-            b'{"value": [], "stage": 1, "model": null}',
-            b'{"value": {"n": 1}, "stage": 1, "model": null}',
-            b'{"value": [' + b"[" * 900 + b"]" * 900 + b'], "stage": 1, "model": null}',
+            b'{"value": [{"n": 1}], "stage": 1, "model": null}',
+            b'{"value": [{"n": 1}], "stage": 1, "model": null, "made": "today"}',
+            b'{"value": [{"n": 1}], "stage": 1, "model": null, "made": -3000}',
+            b'{"value": [{"n": 1}], "stage": 1, "model": null, "made": 1e300}',
+            b'{"value": [{"n": 1}], "stage": 1, "model": null, "made": 1' + b"0" * 400 + b"}",
+            b'{"value": [{"n": 1}], "stage": 9, "model": null, "made": 1000}',
+            b'{"value": [{"n": 1}], "stage": "1", "model": null, "made": 1000}',
+            b'{"value": [{"n": "one"}], "stage": 1, "model": null, "made": 1000}',
+            b'{"value": [], "stage": 1, "model": null, "made": 1000}',
+            b'{"value": {"n": 1}, "stage": 1, "model": null, "made": 1000}',
+            b'{"value": [' + b"[" * 900 + b"]" * 900 + b'], "stage": 1, "model": null, "made": 1000}',
         ],
     )
     async def test_what_is_broken_or_not_accepted_any_more_is_a_miss_and_replaced(self, found: bytes) -> None:
-        cache, model = Shelf(), Model(JUST_ONE)
-        await keep(model, cache)
+        cache, model, clock = Shelf(), Model(JUST_ONE), Clock()
+        await keep(model, cache, clock=clock)
+        await cache.close()
         [key] = cache.kept
         good = cache.kept[key]
         cache.kept[key] = found
 
-        outcome = await keep(model, cache)
+        outcome = await keep(model, cache, clock=clock)
+        await cache.close()
 
         assert (outcome.value, outcome.cached) == (numbers([1]), False)
         assert cache.kept == {key: good}
+
+
+class TestACacheInTrouble:
+    async def test_one_that_raises_costs_no_answer(self, caplog: pytest.LogCaptureFixture) -> None:
+        cache, model = Broken(), Model(JUST_ONE)
+
+        with caplog.at_level(logging.WARNING):
+            outcome = await keep(model, cache)
+            await cache.close()
+            again = await keep(model, cache)
+            await cache.close()
+
+        assert (outcome.ok, again.ok, again.cached) == (True, True, False)
+        assert model.calls == 2
+        assert caplog.text.count("everything is asked") == caplog.text.count("not kept") == 2
+
+    async def test_nobody_waits_until_an_answer_is_kept_and_meanwhile_it_is_shared(self) -> None:
+        cache, model = Slow(), Model(JUST_ONE)
+        model.go.clear()
+        asking = asyncio.create_task(keep(model, cache))
+        await settled()
+        cache.go.clear()
+        model.go.set()
+
+        first, again = await asking, await keep(model, cache)
+
+        assert (first.cached, again.cached, cache.kept) == (False, True, {})
+        closing = asyncio.create_task(cache.close())
+        await settled()
+        assert not closing.done()
+        cache.go.set()
+        await closing
+        assert (len(cache.kept), cache.in_flight) == (1, {})
 
 
 class TestInFlight:
@@ -368,6 +467,7 @@ class TestInFlight:
     async def test_what_is_kept_is_looked_up_once_for_all_who_ask_meanwhile(self) -> None:
         cache, model = Slow(), Model(JUST_ONE)
         await keep(model, cache)
+        await cache.close()
         cache.go.clear()
 
         asking = [asyncio.create_task(keep(model, cache)) for _ in range(20)]
@@ -377,20 +477,6 @@ class TestInFlight:
 
         assert all(outcome.cached for outcome in outcomes)
         assert cache.looked_up == 2
-
-    async def test_nobody_else_waits_until_an_answer_is_put_away(self) -> None:
-        cache, model = Slow(), Model(JUST_ONE)
-        model.go.clear()
-
-        first, second = (asyncio.create_task(keep(model, cache)) for _ in range(2))
-        await settled()
-        cache.go.clear()
-        model.go.set()
-        outcome = await second
-
-        assert (outcome.value, outcome.cached, first.done()) == (numbers([1]), True, False)
-        cache.go.set()
-        await first
 
     async def test_a_cache_that_keeps_nothing_still_shares_what_is_in_flight(self) -> None:
         cache, model = MemoryCache(max_bytes=1), Model(JUST_ONE)

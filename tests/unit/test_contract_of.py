@@ -8,10 +8,12 @@ from dataclasses import KW_ONLY, InitVar, dataclass, field, make_dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import Enum, IntEnum
-from typing import Any, ClassVar, Generic, Literal, Optional, TypeVar, Union
+from typing import Annotated, Any, ClassVar, Generic, Literal, Optional, TypeVar, Union
 from uuid import UUID
 
+import pydantic
 import pytest
+from annotated_types import Gt, Interval, Len, MinLen, Predicate
 
 from trustgraph_prompt import Contract, read
 from trustgraph_prompt.contract import Limits
@@ -254,6 +256,41 @@ def test_a_value_of_another_type_is_refused_where_it_stands(field: str, value: o
     assert all(issue.path.startswith(f"/{field}") or field == "unknown" for issue in issues)
 
 
+@pytest.mark.parametrize(
+    ("annotation", "says", "good", "bad"),
+    [
+        (Annotated[int, Gt(5)], {"exclusiveMinimum": 5}, 6, 5),
+        (Annotated[float, Interval(ge=0, lt=1)], {"minimum": 0, "exclusiveMaximum": 1}, 0, 1),
+        (Annotated[int, pydantic.Field(le=5, multiple_of=2)], {"maximum": 5, "multipleOf": 2}, 4, 3),
+        (Annotated[str, Len(1, 2)], {"minLength": 1, "maxLength": 2}, "a", "abc"),
+        (Annotated[str, pydantic.Field(pattern="^a", description="D")], {"pattern": "^a"}, "ab", "b"),
+        (Annotated[tuple[int, ...], MinLen(2)], {"minItems": 2}, [1, 2], [1]),
+        (Annotated[dict[str, int], MinLen(1)], {"minProperties": 1}, {"a": 1}, {}),
+        (tuple[()], {"maxItems": 0}, [], [1]),
+    ],
+)
+def test_the_bounds_of_an_author_are_in_the_schema(
+    annotation: Any, says: dict[str, Any], good: object, bad: object
+) -> None:
+    contract = Contract.of(list[make_dataclass("Bounded", [("x", annotation)])])  # type: ignore[misc]
+    assert isinstance(contract.schema, dict)
+    assert says.items() <= contract.schema["properties"]["x"].items()
+    assert contract.accepts([{"x": good}])
+    assert not contract.accepts([{"x": bad}])
+
+
+def test_what_an_author_notes_beside_a_type_is_no_bound() -> None:
+    noted, plain = (make_dataclass("A", [("x", one)]) for one in (Annotated[int, "in metres"], int))
+    assert Contract.of(noted).schema == Contract.of(plain).schema
+
+
+def test_a_literal_is_built_as_it_is_written() -> None:
+    contract = Contract.of(make_dataclass("A", [("x", Literal[1]), ("y", Literal[True, 0])]))
+    built = contract.build(read('{"x": 1.0, "y": 0.0}', contract).unwrap())
+    assert (repr(built.x), repr(built.y)) == ("1", "0")
+    assert contract.build({"x": 1, "y": True}).y is True
+
+
 def test_the_branch_of_a_union_that_fits_is_built() -> None:
     contract = Contract.of(list[Cited | Heard | int])
     value = [{"kind": "cited", "page": 1}, 7, {"kind": "heard", "who": "x"}]
@@ -476,6 +513,19 @@ class Wanting:
         (make_dataclass("A", [("x", Literal[b"a"])]), "A.x", "b'a'"),
         (make_dataclass("A", [("x", Enum("E", {"A": (1, 2)}))]), "E", "(1, 2)"),
         (make_dataclass("A", [("x", make_dataclass("B", [("y", object()), ("z", type)]))]), "B.y", "object"),
+        *(
+            (make_dataclass("A", [("x", annotation)]), "A.x", found)
+            for annotation, found in (
+                (Annotated[date, Gt(date(2020, 1, 1))], "gt is nothing that the schema of this type can say"),
+                (Annotated[Decimal, Gt(5)], "gt is nothing"),
+                (Annotated[int | None, Gt(5)], "gt is nothing"),
+                (Annotated[int, MinLen(5)], "min_length is nothing"),
+                (Annotated[int, Gt(5), Gt(3)], "gt is said twice"),
+                (Annotated[int, Predicate(bool)], "func is nothing"),
+                (list[Annotated[int, pydantic.Field(gt=5, alias="y")]], "alias is nothing"),
+                (Annotated[int, [5]], "[5]"),
+            )
+        ),
         (Box, "Box.content", "~T"),
         (Box[int], "Box", "Box[int]"),
         (Unresolved, "Unresolved", "Nowhere"),

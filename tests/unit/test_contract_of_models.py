@@ -7,11 +7,12 @@ import json
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 from uuid import UUID
 
 import pydantic
 import pytest
+from annotated_types import Gt, Len
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from trustgraph_prompt import Contract, read
@@ -159,6 +160,32 @@ def test_what_json_can_say_and_a_model_cannot_hold_is_refused() -> None:
     assert (issue.reason, issue.path) == (Reason.SCHEMA_VALUE_ERROR, "/seen")
 
 
+class Priced(BaseModel):
+    price: Decimal = Field(gt=0, le=Decimal("99.5"), max_digits=3)
+
+
+@pytest.mark.parametrize("price", ["-5", "0", "99.6"])
+def test_the_bounds_of_a_decimal_are_in_the_schema(price: str) -> None:
+    outcome = read(f'{{"price": {price}}}', Contract.of(Priced))
+    assert [issue.path for issue in outcome.issues] == ["/price"]
+
+
+@pytest.mark.parametrize(
+    ("price", "message"),
+    [("-5", "greater than 0"), ("100", "less than or equal to 99.5"), ("1.234", "no more than 3 digits")],
+)
+def test_what_a_schema_cannot_say_of_a_decimal_is_said_when_it_is_built(price: str, message: str) -> None:
+    (issue,) = refusal(Contract.of(Priced), {"price": price})
+    assert message in issue.message
+    assert (issue.reason, issue.path) == (Reason.SCHEMA_VALUE_ERROR, "/price")
+
+
+def test_half_a_surrogate_pair_is_what_it_was_judged_as() -> None:
+    contract = Contract.of(Tree)
+    value = read(r'{"name": "a \ud83d", "parts": []}', contract).unwrap()
+    assert contract.build(value) == Tree(name="a \ufffd")
+
+
 def test_models_and_dataclasses_may_hold_each_other() -> None:
     @dataclasses.dataclass
     class Wall:
@@ -195,7 +222,9 @@ def test_a_dataclass_within_a_model_is_the_same_as_beside_it() -> None:
     [
         *(bool, int, float, str, None, Any, datetime, date, UUID, Decimal, Unit, Length),
         *(Literal["a"], Literal["a", 1, None], int | None, int | str | None),
-        *(list, list[Unit], tuple, tuple[int, str], tuple[int, ...], set[str], dict, dict[str, list[int]]),
+        *(Annotated[int, Gt(1)], Annotated[str, Field(max_length=2)], Annotated[list[int], Len(1, 3)]),
+        *(list, list[Unit], set[str], dict, dict[str, list[int]]),
+        *(tuple, tuple[()], tuple[int, str], tuple[int, ...]),
     ],
 )
 def test_the_same_field_says_the_same_in_a_dataclass_and_in_a_model(annotation: Any) -> None:

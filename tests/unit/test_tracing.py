@@ -256,6 +256,21 @@ class TestTheSpanOfACall:
             [{"type": "tool_call_response", "response": "a stone"}],
         ]
 
+    async def test_the_tools_that_an_answer_calls_are_part_of_it(self) -> None:
+        traces = Traces(content=True)
+        answer = [Delta(tool_calls=(ToolCall("1", "look", {"at": "it"}),)), Delta(finish_reason="stop")]
+        await drain(traces.tracing.provider(ScriptedProvider(lambda _: answer)), Call(QUESTION))
+
+        told = attributes(traces.spans[0])
+        [message] = json.loads(told["gen_ai.output.messages"])
+        assert message["parts"][-1] == {
+            "type": "tool_call",
+            "id": "1",
+            "name": "look",
+            "arguments": {"at": "it"},
+        }
+        assert told["gen_ai.response.finish_reasons"] == ("tool_calls",)
+
     async def test_long_contents_are_cut_and_say_how_long_they_were(self) -> None:
         traces = Traces(content=True)
         provider = traces.tracing.provider(ScriptedProvider(lambda _: "ok"))

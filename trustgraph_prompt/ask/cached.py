@@ -36,13 +36,17 @@ async def cached(
     *,
     listen: Listen | None,
     seconds_left: Callable[[], float | None],
+    clock: Callable[[], float],
 ) -> Outcome:
-    """What `asking` would give, or has given to the same content.
+    """What `asking` would give, or has given to the same content within the seconds of the prompt.
 
-    `seconds_left` bounds how long it is waited for somebody else's answer.
+    `seconds_left` bounds how long it is waited for somebody else's answer. `clock` is in seconds since the
+    epoch: answers outlive processes.
     """
-    if (left := seconds_left()) is not None and left <= 0:
-        return await asking()  # which refuses it
+    left = seconds_left()
+    is_too_late = left is not None and left <= 0  # and `asking` refuses it
+    if is_too_late or not _is_known(identity):
+        return await asking()
     key = _key(prompt, question, identity)
     waits = 0
     while waits < MOST_WAITS and (flight := cache.in_flight.get(key)):
@@ -52,10 +56,10 @@ async def cached(
                 kept = await asyncio.shield(flight)
         except TimeoutError:
             return _too_late(prompt.contract)
-        if outcome := _open(kept, prompt.contract):
+        if outcome := _open(kept, prompt, clock()):
             await _tell(outcome, listen)
             return outcome
-    return await _fly(asking, key, prompt, cache, listen)
+    return await _fly(asking, key, prompt, cache, listen, clock)
 
 
 async def _fly(
@@ -64,28 +68,37 @@ async def _fly(
     prompt: PromptDefinition,
     cache: Cache,
     listen: Listen | None,
+    clock: Callable[[], float],
 ) -> Outcome:
     """The answer from the cache or from `asking`, for whoever waits for it, too."""
     assert prompt.cache is not None
     flight = asyncio.get_running_loop().create_future()
     cache.in_flight.setdefault(key, flight)
+
+    def land(_: object = None) -> None:
+        if cache.in_flight.get(key) is flight:
+            del cache.in_flight[key]
+
+    keeping: asyncio.Task[None] | None = None
     try:
-        kept = await cache.get(key)
-        if outcome := _open(kept, prompt.contract):
+        kept = await cache.look_up(key)
+        if outcome := _open(kept, prompt, clock()):
             flight.set_result(kept)
             await _tell(outcome, listen)
             return outcome
         outcome = await asking()
-        kept = _pack(outcome)
+        kept = _pack(outcome, clock())
         flight.set_result(kept)
         if kept is not None:
-            await cache.set(key, kept, prompt.cache)
+            keeping = cache.keep(key, kept, prompt.cache)
         return outcome
     finally:
         if not flight.done():
             flight.set_result(None)
-        if cache.in_flight.get(key) is flight:
-            del cache.in_flight[key]
+        if keeping:
+            keeping.add_done_callback(land)  # until then the flight has what the cache has not yet
+        else:
+            land()
 
 
 def is_worth_keeping(outcome: Outcome) -> bool:
@@ -102,6 +115,11 @@ def is_worth_keeping(outcome: Outcome) -> bool:
     )
 
 
+def _is_known(identity: Identity) -> bool:
+    """Whether it is said who answers: behind a topic alone there may be another model tomorrow."""
+    return identity.system != "topic" or identity.model != ""
+
+
 def _key(prompt: PromptDefinition, question: Question, identity: Identity) -> str:
     """A hash of all that decides the answer; the prompt's version covers contract and settings."""
     who = [identity.system, identity.model, identity.place]
@@ -109,24 +127,33 @@ def _key(prompt: PromptDefinition, question: Question, identity: Identity) -> st
     return hashlib.sha256(canonical(parts)).hexdigest()
 
 
-def _pack(outcome: Outcome) -> bytes | None:
+def _pack(outcome: Outcome, made: float) -> bytes | None:
     """What is kept of an outcome, None where nothing is."""
     if not is_worth_keeping(outcome):
         return None
     model = outcome.calls[-1].model if outcome.calls else outcome.model
-    return encode({"value": outcome.value, "stage": outcome.stage, "model": model})
+    return encode({"value": outcome.value, "stage": outcome.stage, "model": model, "made": made})
 
 
-def _open(kept: bytes | None, contract: Contract) -> Outcome | None:
-    """The outcome that was kept; None where what is there is broken, or not accepted any more."""
+def _open(kept: bytes | None, prompt: PromptDefinition, now: float) -> Outcome | None:
+    """The outcome that was kept; None where what is there is broken, too old, or not accepted any more."""
     match _decoded(kept):
-        case {"value": value, "stage": int(stage), "model": str() | None as model}:
-            value = _accepted(value, contract)
+        case {
+            "value": value,
+            "stage": int(stage),
+            "model": str() | None as model,
+            "made": int() | float() as made,
+        }:
+            value = _accepted(value, prompt.contract)
         case _:
             return None
-    if _is_empty(value) or not Stage.NATIVE <= stage < Stage.SALVAGED:
+    assert prompt.cache is not None
+    is_timely = now - prompt.cache <= made <= now + prompt.cache  # clocks differ; what comes is any number
+    if _is_empty(value) or not is_timely or not Stage.NATIVE <= stage < Stage.SALVAGED:
         return None
-    return Outcome(value, Reason.SUCCESS, contract, Stage(stage), truncated=False, cached=True, model=model)
+    return Outcome(
+        value, Reason.SUCCESS, prompt.contract, Stage(stage), truncated=False, cached=True, model=model
+    )
 
 
 def _decoded(kept: bytes | None) -> Any:

@@ -67,6 +67,7 @@ async def ask(
         cache,
         listen=listen,
         seconds_left=allowance.seconds_left,
+        clock=clock,
     )
 
 

@@ -11,10 +11,11 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
 from functools import cache, partial
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
 from trustgraph_prompt.contract import build
+from trustgraph_prompt.contract.bounds import bounded
 from trustgraph_prompt.contract.build import Build
 from trustgraph_prompt.contract.limits import DEEPEST
 from trustgraph_prompt.contract.schema import compile_schema
@@ -75,6 +76,9 @@ class Annotations:
 
     def of(self, annotation: Any, where: str) -> Described:
         """What an annotation says. Raises `ContractError` for one that says nothing; it stands at `where`."""
+        if get_origin(annotation) is Annotated:
+            schema, make = self.of(annotation.__origin__, where)
+            return Described(bounded(schema, annotation.__metadata__, where), make)
         if annotation is Any or annotation is object:
             return Described({}, build.as_it_is)
         if annotation in _SCALARS:
@@ -85,11 +89,12 @@ class Annotations:
             schema = _choice(arguments, where)
             if len(arguments) == 1:
                 schema = {"const": schema.pop("enum")[0], **schema}
-            return Described(schema, build.as_it_is)
+            return Described(schema, build.one_value_of(arguments))
         if origin in _UNIONS:
             return self._union(arguments, where)
         if origin is tuple:
-            return self._tuple(arguments, where)
+            # tuple[()] has no arguments either, and holds nothing
+            return self._tuple(getattr(annotation, "__args__", (Any, ...)), where)
         if origin in _CONTAINERS:
             item = self.of(arguments[0] if arguments else Any, where)
             unique = {"uniqueItems": True} if origin in _SETS else {}
@@ -114,16 +119,12 @@ class Annotations:
         return partial(judged, validator.is_valid), branch.build
 
     def _tuple(self, arguments: tuple[Any, ...], where: str) -> Described:
-        if not arguments or arguments[1:] == (...,):
-            item = self.of(arguments[0] if arguments else Any, where)
+        if arguments[1:] == (...,):
+            item = self.of(arguments[0], where)
             return Described({"type": "array", "items": item.schema}, build.elements(item.build, tuple))
         items = [self.of(argument, where) for argument in arguments]
-        schema = {
-            "type": "array",
-            "prefixItems": [item.schema for item in items],
-            "minItems": len(items),
-            "maxItems": len(items),
-        }
+        positions = {"prefixItems": [item.schema for item in items]} if items else {}
+        schema = {"type": "array", **positions, "minItems": len(items), "maxItems": len(items)}
         return Described(schema, build.positions([item.build for item in items]))
 
     def _mapping(self, annotation: Any, arguments: tuple[Any, ...], where: str) -> Described:
@@ -211,9 +212,9 @@ def _hints(cls: type) -> dict[str, Any]:
     """The annotations of a dataclass. Raises `ContractError` for one that cannot be resolved."""
     try:
         try:
-            return get_type_hints(cls)
+            return get_type_hints(cls, include_extras=True)
         except NameError:  # the class itself may be local to a function
-            return get_type_hints(cls, localns={cls.__name__: cls})
+            return get_type_hints(cls, localns={cls.__name__: cls}, include_extras=True)
     except Exception as error:
         raise ContractError(
             f"an annotation cannot be resolved: {error}",

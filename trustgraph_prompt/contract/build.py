@@ -76,6 +76,12 @@ def converted(convert: Build, expected: str) -> Build:
     return build
 
 
+def one_value_of(values: tuple[Any, ...]) -> Build:
+    """Of values that JSON Schema takes for the same, 1 and 1.0, the one that is written."""
+    written = {(isinstance(value, bool), value): value for value in values}
+    return lambda value: written.get((isinstance(value, bool), value), value)
+
+
 def elements(build: Build, container: Callable[[list[Any]], Any]) -> Build:
     """A container with what `build` makes of each element."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -15,6 +16,7 @@ from trustgraph_prompt.contract.annotations import DECIMAL, Described
 from trustgraph_prompt.contract.build import Build, Refused
 from trustgraph_prompt.contract.explain import MAX_ISSUES, cut
 from trustgraph_prompt.contract.pointer import pointer
+from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 
 _VALIDATORS = ("value_error", "assertion_error")  # what pydantic calls a refusal by the author's own code
@@ -41,9 +43,12 @@ def described(cls: type) -> Described:
 
 
 def _build(adapter: TypeAdapter[Any]) -> Build:
+    def validated(value: Any) -> Any:
+        return adapter.validate_json(json.dumps(value, ensure_ascii=False).encode())
+
     def build(value: Any) -> Any:
         try:
-            return adapter.validate_json(json.dumps(value))
+            return judged(validated, value)
         except ValidationError as error:
             details = error.errors(include_url=False, include_input=False)
             raise Refused(_issue(detail, value) for detail in details[:MAX_ISSUES]) from error
@@ -90,4 +95,8 @@ class _Schema(GenerateJsonSchema):
         return {**said, "additionalProperties": said.get("additionalProperties", False)}
 
     def decimal_schema(self, schema: DecimalSchema) -> dict[str, Any]:
-        return dict(DECIMAL)
+        said, keywords = dict(DECIMAL), self.ValidationsMapping.numeric
+        given: Mapping[str, Any] = schema
+        bounds: Any = {name: float(given[name]) for name in keywords if name in given}
+        self.update_with_validations(said, bounds, keywords)
+        return said

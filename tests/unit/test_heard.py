@@ -1,0 +1,45 @@
+"""What a call took: as it was told, else as it is estimated of all that came."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.deltas import CALL
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.llm import Delta, ToolCall
+from trustgraph_prompt.llm.heard import Heard
+
+
+def tokens(*deltas: Delta) -> int:
+    heard = Heard()
+    for delta in deltas:
+        heard.take(delta)
+    return heard.tokens(CALL)
+
+
+def test_what_was_told_counts() -> None:
+    assert tokens(Delta("word " * 50), Delta(usage=Usage(3, 4, 7))) == 7
+
+
+def test_where_nothing_came_nothing_was_taken() -> None:
+    assert tokens() == 0
+    assert tokens(Delta(model="small", usage=Usage())) == 0
+
+
+@pytest.mark.parametrize(
+    "came", [Delta(finish_reason="stop"), Delta(tool_calls=(ToolCall("1", "look", {}),))]
+)
+def test_an_answer_without_a_word_took_the_question(came: Delta) -> None:
+    assert 0 < tokens(came) < tokens(came, Delta("word " * 50))
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        Delta(thinking="word " * 50),
+        Delta("word " * 50),
+        Delta(tool_calls=(ToolCall("1", "look", {"at": "word " * 50}),)),
+    ],
+)
+def test_thinking_and_tool_calls_are_taken_as_text_is(more: Delta) -> None:
+    assert tokens(Delta("word"), more) > tokens(Delta("word")) + 25

@@ -1,0 +1,58 @@
+"""What is written beside a type, `Annotated[int, Gt(5)]`, in the words of JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from trustgraph_prompt.errors import ContractError
+
+_OF_NUMBERS: Mapping[str, str] = {
+    "gt": "exclusiveMinimum",
+    "ge": "minimum",
+    "lt": "exclusiveMaximum",
+    "le": "maximum",
+    "multiple_of": "multipleOf",
+}
+_KEYWORDS: Mapping[str, Mapping[str, str]] = {
+    "integer": _OF_NUMBERS,
+    "number": _OF_NUMBERS,
+    "string": {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"},
+    "array": {"min_length": "minItems", "max_length": "maxItems"},
+    "object": {"min_length": "minProperties", "max_length": "maxProperties"},
+}
+
+
+def bounded(schema: Mapping[str, Any], metadata: Iterable[object], where: str) -> dict[str, Any]:
+    """The schema with the bounds and the description that annotated-types or Pydantic's `Field` say.
+
+    Strings are notes of the author's. Raises `ContractError` for all that would get lost.
+    """
+    kind = None if "format" in schema else schema.get("type")
+    keywords = {"description": "description", **_KEYWORDS.get(str(kind), {})}
+    made = dict(schema)
+    for beside in metadata:
+        for name, value in _said(beside):
+            keyword = keywords.get(name)
+            if keyword is None or keyword in made:
+                problem = "is said twice" if keyword else "is nothing that the schema of this type can say"
+                raise ContractError(
+                    f"{name} {problem}", where=where, found=beside, expected=" or ".join(keywords)
+                )
+            made[keyword] = value
+    return made
+
+
+def _said(beside: object) -> Iterable[tuple[str, Any]]:
+    """Names and values of what is set; of what cannot be looked into, that it is there."""
+    if isinstance(beside, str):
+        return []
+    if isinstance(parts := getattr(beside, "metadata", None), list):  # a Field of Pydantic's
+        named = getattr(beside, "_attributes_set", {})
+        return [*named.items(), *(pair for part in parts for pair in _said(part))]
+    if is_dataclass(beside):
+        named = {field.name: getattr(beside, field.name) for field in fields(beside)}
+    else:
+        named = getattr(beside, "__dict__", None) or {type(beside).__name__: beside}
+    return [(name, value) for name, value in named.items() if value is not None]
