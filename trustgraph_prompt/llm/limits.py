@@ -222,7 +222,7 @@ class _Gate:
 
         What went through before the last closing only counts where its own wait is longer.
         """
-        asked = min(retry_after or 0.0, _LONGEST_BELIEVED)
+        asked = max(0.0, min(retry_after or 0.0, _LONGEST_BELIEVED))
         if closings < self.closings:
             self._opens = max(self._opens, self._closed + asked)
             return None

@@ -116,14 +116,18 @@ class FlowLoop:
             return
         async with desk.journal.entry(flow.name, request.id, message.data) as entry:
             again: Message | None = message
-            while again is not None:
-                result: Outcome | Exception
-                try:
-                    last = again.deliveries >= flow.deliveries
-                    result = await handle(request, flow, desk, entry, last=last)
-                except Exception as error:
-                    result = error
-                again = await settler.settle(again, result, request, entry)
+            try:
+                while again is not None:
+                    result: Outcome | Exception
+                    try:
+                        last = again.deliveries >= flow.deliveries
+                        result = await handle(request, flow, desk, entry, last=last)
+                    except Exception as error:
+                        result = error
+                    again = await settler.settle(again, result, request, entry)
+            except asyncio.CancelledError:
+                await settler.abandon(message, request, entry)
+                return
             tell(result)
 
 
