@@ -108,18 +108,22 @@ async def _serve(
 def _providers(service: Service, callers: Callers) -> dict[str, Provider]:
     """Who answers for each flow, by its name."""
     of_model = lru_cache(service.default)
-    return {flow.name: _named(flow, callers) or of_model(flow.model) for flow in service.flows}
+    return {
+        flow.name: _named(flow, callers, service.broker) or of_model(flow.model) for flow in service.flows
+    }
 
 
-def _named(flow: Flow, callers: Callers) -> Provider | None:
+def _named(flow: Flow, callers: Callers, broker: str) -> Provider | None:
     """The provider that the flow itself names. Raises `ConfigError`."""
+    from trustgraph_prompt.broker.urls import address
     from trustgraph_prompt.llm import OpenAIProvider, TopicProvider
     from trustgraph_prompt.worker.flow import ProviderChoice, TopicChoice
 
     match flow.provider:
         case TopicChoice() as over:
             caller = callers.between(over.request, over.response)
-            return TopicProvider(caller, model=over.model, place=over.request, timeout=over.timeout)
+            place = f"{address(broker)} {over.request}"
+            return TopicProvider(caller, model=over.model, place=place, timeout=over.timeout)
         case ProviderChoice() as at:
             return OpenAIProvider(
                 at.base_url,

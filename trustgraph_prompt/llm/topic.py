@@ -28,7 +28,7 @@ class TopicProvider(Completer):
     """Asks by way of a caller, which stays the caller of who made it: `close` leaves it open.
 
     A worker of TrustGraph's takes system, prompt and schema of a call, tells no finish reason, and sets its
-    model by itself. `model` is the model where no response names one, `place` the topic that is asked on.
+    model by itself. `model` is the model where no response names one, `place` the broker and topic asked on.
     `timeout` is how many seconds may pass without a response; our worker, which is told, begins no answer
     later than that.
     """
