@@ -526,6 +526,11 @@ class Wanting:
                 (Annotated[int, [5]], "[5]"),
             )
         ),
+        (
+            make_dataclass("A", [("x", int, pydantic.Field(gt=5))]),
+            "A.x",
+            "a Field of Pydantic's is no default",
+        ),
         (Box, "Box.content", "~T"),
         (Box[int], "Box", "Box[int]"),
         (Unresolved, "Unresolved", "Nowhere"),

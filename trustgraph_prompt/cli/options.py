@@ -170,7 +170,7 @@ def provider(
     from trustgraph_prompt.llm import OpenAIProvider
 
     kind = cast("Literal['assistant', 'vllm', 'prefix'] | None", prefill and prefill.value)
-    return OpenAIProvider(base_url, model, api_key=_api_key(), prefill=kind, native_schema=native_schema)
+    return OpenAIProvider(base_url, model, api_key=api_key(), prefill=kind, native_schema=native_schema)
 
 
 def cache(url: str) -> Cache:
@@ -288,7 +288,8 @@ def _scripted(script: str) -> Provider:
     return ScriptedProvider.load(recording(script))
 
 
-def _api_key() -> str | None:
-    if path := os.environ.get("OPENAI_API_KEY_FILE"):
+def api_key(variable: str = "OPENAI_API_KEY") -> str | None:
+    """What an environment variable holds, or the file that `<variable>_FILE` names. Raises `ConfigError`."""
+    if path := os.environ.get(f"{variable}_FILE"):
         return read_text(Path(path)).strip()
-    return os.environ.get("OPENAI_API_KEY")
+    return os.environ.get(variable)

@@ -170,6 +170,8 @@ class Annotations:
     def _dataclass(self, cls: Any) -> Described:
         hints = _hints(cls)
         own = [field for field in fields(cls) if field.init]
+        for field in own:
+            _check_default(cls, field)
         _check_made_of(cls, [field.name for field in own])
         schema: dict[str, Any] = {}
         make = build.Instance(cls)
@@ -234,6 +236,17 @@ def _check_made_of(cls: type, names: list[str]) -> None:
             found=names,
             expected="every argument a field",
         ) from None
+
+
+def _check_default(cls: type, field: Field[Any]) -> None:
+    """What Pydantic's `Field` says as a default of a plain dataclass, nobody but Pydantic would hear."""
+    if type(field.default).__module__ == "pydantic.fields":
+        raise ContractError(
+            "a Field of Pydantic's is no default of a plain dataclass",
+            where=f"{cls.__qualname__}.{field.name}",
+            found=field.default,
+            expected="Annotated[…, Field(…)]",
+        )
 
 
 def _is_required(field: Field[Any]) -> bool:

@@ -63,7 +63,9 @@ class AnswerDecoder:
         if not self._body.has_choice:
             raise ProviderInvalidResponse("no choices in the answer")
         calls = self._tool_calls.whole(self._finish_reason)
-        left = {key: self._text(key, text.end()) for key, text in self._texts.items()}
+        left = {key: text.end() for key, text in self._texts.items()}
+        for key, text in left.items():
+            self._body.add_text(key, text)
         return Delta(
             text=left["content"] + left["refusal"],
             thinking=left["reasoning_content"] or left["reasoning"],
@@ -99,11 +101,11 @@ class AnswerDecoder:
         part = "message" if choice.get("delta") is None else "delta"
         message = _typed(choice, part, dict) or {}
         self._body.add(envelope, choice, message, len(raw))
-        text, thinking, refusal = self._said("content", message), "", ""
+        text, thinking, refusal = self._text("content", message), "", ""
         if not message.keys() <= _PLAIN:
-            thoughts, reasons = self._said("reasoning_content", message), self._said("reasoning", message)
+            thoughts, reasons = self._text("reasoning_content", message), self._text("reasoning", message)
             thinking = thoughts or reasons
-            if refusal := self._said("refusal", message):
+            if refusal := self._text("refusal", message):
                 text, self._is_refusal = text + refusal, True
             if calls := message.get("tool_calls"):
                 self._tool_calls.add(calls, are_whole=part == "message")
@@ -120,17 +122,14 @@ class AnswerDecoder:
         # by position: names take longer than the rest of it
         return Delta(text, thinking, (), reason, _usage(envelope.get("usage")), model, path)
 
-    def _said(self, key: str, message: Mapping[str, Any]) -> str:
+    def _text(self, key: str, message: Mapping[str, Any]) -> str:
         piece = message.get(key)
         if not piece:
             return ""
         if not isinstance(piece, str):
             raise ProviderInvalidResponse(f"{key!r} is {type(piece).__name__}, expected str")
-        return self._text(key, self._texts[key].take(piece))
-
-    def _text(self, key: str, text: str) -> str:
-        if text:
-            self._body.add_text(key, text)
+        text = self._texts[key].take(piece)
+        self._body.add_text(key, text)
         return text
 
     @property

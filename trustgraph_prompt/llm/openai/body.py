@@ -49,7 +49,8 @@ class Body:
 
     def add_text(self, key: str, text: str) -> None:
         """What a chunk says under a key whose text comes in pieces."""
-        self._texts.setdefault(key, []).append(text)
+        if text:
+            self._texts.setdefault(key, []).append(text)
 
     def whole(self, tool_calls: Mapping[str, Any]) -> dict[str, Any]:
         """The body, with the usage as it came; `tool_calls` is what its message says of them."""

@@ -82,19 +82,21 @@ class SchemaPaths:
     ) -> None:
         """A call was answered on `path`, after these refusals of better ones."""
         for refused, refusal in refusals:
-            lesser = PATHS.index(refused) + 1
-            wanted.first = max(wanted.first, lesser)
-            if wanted.is_alone and not self._has_taken(refused) and self._is_of_all(wanted, refused, refusal):
-                self._first = max(self._first, lesser)
+            self._learn(wanted, refused, refusal)
         if not self._has_taken(path):
             self.seen = path
             self._first = min(self._first, PATHS.index(path))
 
-    def _is_of_all(self, wanted: Wanted, refused: SchemaPath, refusal: Refusal) -> bool:
-        """Whether a refusal would meet every schema."""
-        digest, words = self._refused.get(refused, (wanted.digest, ""))
+    def _learn(self, wanted: Wanted, refused: SchemaPath, refusal: Refusal) -> None:
+        lesser = PATHS.index(refused) + 1
+        wanted.first = max(wanted.first, lesser)
+        if not wanted.is_alone or self._has_taken(refused):
+            return
+        digest, words = self._refused.get(refused, ("", ""))
+        is_second = digest != wanted.digest and words == refusal.words
+        if is_second or refusal.is_of_feature:
+            self._first = max(self._first, lesser)
         self._refused[refused] = wanted.digest, refusal.words
-        return refusal.is_of_feature or (digest != wanted.digest and words == refusal.words)
 
     def _has_taken(self, path: SchemaPath) -> bool:
         return self.seen is not None and PATHS.index(self.seen) <= PATHS.index(path)
