@@ -183,7 +183,7 @@ class TestTrouble:
         assert await text(provider) == "Hello."
 
     async def test_the_whole_time_holds_while_a_listener_takes_its_own(self, server: ModelServer) -> None:
-        server.reply = lambda _: Reply(itertools.repeat(said("Hello") * 100))
+        server.reply = lambda _: Reply([said("Hello") * 100 + DONE])
 
         async def listen(provider: OpenAIProvider) -> None:
             async with aclosing(provider.stream(CALL)) as deltas:

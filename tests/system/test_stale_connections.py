@@ -93,6 +93,15 @@ async def test_a_new_connection_that_is_closed_is_the_end_of_the_call(server: Cl
     assert server.requests == 1
 
 
+async def test_a_request_is_sent_again_over_a_new_connection(server: ClosingServer) -> None:
+    async with OpenAIProvider(server.url, "small") as provider:
+        await asyncio.gather(*(text(provider) for _ in range(8)))
+
+        assert await text(provider) == "Hello."
+
+    assert server.requests == 8 + 2
+
+
 async def test_a_request_is_sent_again_once(server: ClosingServer) -> None:
     async with OpenAIProvider(server.url, "small") as provider:
         await asyncio.gather(*(text(provider) for _ in range(8)))

@@ -14,12 +14,12 @@ from functools import cache, partial
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from trustgraph_prompt.contract import build
-from trustgraph_prompt.contract.bounds import bounded
-from trustgraph_prompt.contract.build import Build
 from trustgraph_prompt.contract.limits import DEEPEST
 from trustgraph_prompt.contract.schema import compile_schema
 from trustgraph_prompt.contract.surrogates import judged
+from trustgraph_prompt.contract.types import build
+from trustgraph_prompt.contract.types.bounds import bounded
+from trustgraph_prompt.contract.types.build import Build
 from trustgraph_prompt.errors import ContractError
 
 DECIMAL = {"type": ["number", "string"], "pattern": r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"}
@@ -157,9 +157,9 @@ class Annotations:
         return self._classes[cls]
 
     def _model(self, cls: type) -> Described:
-        from trustgraph_prompt.contract import models
+        from trustgraph_prompt.contract.types import pydantic_models
 
-        schema, make = models.described(cls)
+        schema, make = pydantic_models.described(cls)
         others = schema.pop("$defs", {})
         described = self._define(cls, schema, make)
         for name, definition in others.items():
