@@ -270,6 +270,14 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "an answer that is not there": (["read", "none.txt", "--format", "json"], "none.txt"),
     "an unknown format": (["read", "none.txt", "--format", "xml"], "jsonl"),
     "flows that are not there": (["run", "--flows", "none"], "none"),
+    "a broker in a folder that is not there": (
+        ["run", "--broker", "embedded:nodir/c.db", "--provider", SCRIPTED],
+        "embedded:nodir/c.db: no such directory",
+    ),
+    "a port without a host": (
+        ["run", "--broker", "embedded:", "--http", "8000", "--provider", SCRIPTED],
+        "HOST:PORT",
+    ),
 }
 
 
@@ -288,6 +296,24 @@ def test_a_schema_that_is_none_is_named(tmp_path: Path) -> None:
     result = run("read", "-", "--format", "json", "--schema", "schema.json", folder=tmp_path, input="{}")
     assert result.returncode == 2
     assert "schema.json /type" in result.stderr
+
+
+def test_a_file_for_the_key_that_is_empty_is_an_error_at_once(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("\n")
+    server = ["--base-url", "http://127.0.0.1:9/v1", "--model", "m"]
+    result = run(
+        "ask", "question", "-t", "question=why?", *server, folder=tmp_path, OPENAI_API_KEY_FILE="key"
+    )
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: key: is empty")
+
+
+def test_who_names_no_broker_is_told_how_to(tmp_path: Path) -> None:
+    result = run("config", "list", folder=tmp_path)
+    if result.returncode == 0:
+        pytest.skip("there is a Pulsar on this machine")
+    assert result.returncode == 1
+    assert "--broker embedded:PATH" in result.stderr
 
 
 def test_a_broker_that_is_away_ends_with_1(tmp_path: Path) -> None:

@@ -316,6 +316,14 @@ async def test_what_may_be_logged_has_the_address_and_the_status_and_not_the_wor
     assert refused.value.loggable == f"{server.url}/v1/chat/completions: HTTP 503"
 
 
+async def test_a_path_that_is_not_there_asks_about_the_base_url(
+    server: ModelServer, provider: OpenAIProvider
+) -> None:
+    server.reply = lambda body: Reply([b"page not found"], status=404)
+    with pytest.raises(errors.ProviderInvalidRequest, match="page not found; is it the base URL"):
+        await heard(provider, CALL)
+
+
 async def test_what_may_be_logged_says_that_nobody_listens() -> None:
     async with OpenAIProvider("http://127.0.0.1:9", "small") as provider:
         with pytest.raises(errors.ProviderUnavailable) as refused:

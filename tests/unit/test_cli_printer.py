@@ -10,6 +10,7 @@ from tests.support.asking import Script
 from trustgraph_prompt.ask import Piece, ask
 from trustgraph_prompt.cli.printer import Printer
 from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.errors import ProviderAuthentication, ProviderInvalidRequest
 from trustgraph_prompt.llm import ScriptedAnswer
 from trustgraph_prompt.prompts import PromptDefinition, Question
 
@@ -89,6 +90,35 @@ async def test_a_json_value_is_printed_once(capsys: pytest.CaptureFixture[str]) 
 async def test_each_reason_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
     await show(prompt("jsonl"), ScriptedAnswer('{"m": 1}'))
     assert capsys.readouterr().err == 'refused object 1: "n" is missing\nerror: schema_missing_field\n'
+
+
+@pytest.mark.parametrize(
+    ("variables", "told"),
+    [
+        ({}, "no key was sent: set OPENAI_API_KEY or OPENAI_API_KEY_FILE"),
+        ({"OPENAI_API_KEY": "k"}, "the key of OPENAI_API_KEY was sent"),
+        ({"OPENAI_API_KEY": "k", "OPENAI_API_KEY_FILE": "f"}, "the key of OPENAI_API_KEY_FILE was sent"),
+    ],
+)
+async def test_who_is_not_let_in_learns_which_key_was_sent(
+    variables: dict[str, str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_API_KEY_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    await show(prompt("jsonl"), ScriptedAnswer("", error=ProviderAuthentication("HTTP 401")))
+    assert capsys.readouterr().err == f"error: HTTP 401\n{told}\n"
+
+
+async def test_a_failure_of_the_provider_does_not_hide_what_was_wrong_with_the_answer(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answers = ScriptedAnswer('{"m": 1}'), ScriptedAnswer("", error=ProviderInvalidRequest("HTTP 400"))
+    await show(prompt("json", attempts=2), *answers)
+    told = capsys.readouterr().err
+    assert "error: HTTP 400" in told
+    assert "schema_missing_field" in told
 
 
 async def test_what_is_wrong_with_the_one_value_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:

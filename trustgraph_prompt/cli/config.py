@@ -204,10 +204,8 @@ def _hint(key: str) -> str:
 
 
 def _with(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:
-    from trustgraph_prompt.broker import connect
-
     async def act() -> T:
-        async with await connect(url) as broker:
+        async with await options.connect(url) as broker:
             return await action(broker)
 
     return asyncio.run(act())

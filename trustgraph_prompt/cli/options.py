@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from trustgraph_prompt.cli import output
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import BrokerUnavailable, ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Cache
+    from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 
@@ -291,5 +292,28 @@ def _scripted(script: str) -> Provider:
 def api_key(variable: str = "OPENAI_API_KEY") -> str | None:
     """What an environment variable holds, or the file that `<variable>_FILE` names. Raises `ConfigError`."""
     if path := os.environ.get(f"{variable}_FILE"):
-        return read_text(Path(path)).strip()
+        if key := read_text(Path(path)).strip():
+            return key
+        raise ConfigError(f"is empty, and {variable}_FILE says that it holds the key", where=path)
     return os.environ.get(variable)
+
+
+def about_key(variable: str = "OPENAI_API_KEY") -> str:
+    """Whether a key was sent, and who gave it."""
+    given = next((name for name in (f"{variable}_FILE", variable) if os.environ.get(name)), None)
+    return f"the key of {given} was sent" if given else f"no key was sent: set {variable} or {variable}_FILE"
+
+
+async def connect(url: str) -> Broker:
+    """The broker of that URL. Raises `ConfigError`, and `BrokerUnavailable`, which says what to name."""
+    from trustgraph_prompt.broker import connect
+
+    try:
+        return await connect(url)
+    except BrokerUnavailable as error:
+        if url != DEFAULT_BROKER or _typed("--broker"):
+            raise
+        raise BrokerUnavailable(
+            f"{error}; for another broker say --broker embedded:PATH or --broker pulsar://HOST:PORT, "
+            "or set TRUSTGRAPH_PROMPT_BROKER"
+        ) from error

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trustgraph_prompt.cli import cut, output
+from trustgraph_prompt.cli import cut, options, output
+from trustgraph_prompt.errors import ProviderAuthentication, Reason
 from trustgraph_prompt.wire import canonical
 
 if TYPE_CHECKING:
@@ -72,7 +73,9 @@ class Printer:
             self._explain_the_cut(outcome)
         if outcome.cause is not None:
             output.note(f"error: {outcome.cause}")
-        elif not outcome.ok:
+        if isinstance(outcome.cause, ProviderAuthentication):
+            output.note(options.about_key())
+        if not outcome.ok and outcome.reason is not Reason.PROVIDER_ERROR:
             why = f"error: {outcome.reason.value}"
             output.note(why if objects else f"{why}: {outcome.explain()}")
 

@@ -57,7 +57,6 @@ def serve(service: Service) -> None:
 async def _serve(
     service: Service, providers: dict[str, Provider], callers: Callers, tracing: Tracing
 ) -> None:
-    from trustgraph_prompt.broker import connect
     from trustgraph_prompt.llm import Limiter
     from trustgraph_prompt.worker import Worker
     from trustgraph_prompt.worker.call_metrics import Metered
@@ -84,7 +83,7 @@ async def _serve(
 
             address = await closing.enter_async_context(http.serve(service.http, health, metrics))
             log.info("serving /livez, /readyz and /metrics", extra={"http": address})
-        broker = await insist("broker", partial(connect, service.broker), health, stopping)
+        broker = await insist("broker", partial(options.connect, service.broker), health, stopping)
         if broker is None:
             return
         broker = callers.broker = tracing.broker(await closing.enter_async_context(broker))

@@ -42,9 +42,9 @@ async def serve(address: str, health: Health, metrics: Metrics) -> AsyncIterator
 
 
 async def _listen(runner: web.AppRunner, address: str) -> str:
-    host, _, port = address.rpartition(":")
+    host, colon, port = address.rpartition(":")
     host = host.strip("[]")
-    if not port.isdecimal() or int(port) > 65535:
+    if not colon or not port.isdecimal() or int(port) > 65535:
         raise ConfigError("no address to serve HTTP on", where="--http", found=address, expected="HOST:PORT")
     try:
         await web.TCPSite(runner, host or None, int(port)).start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from trustgraph_prompt.broker import topics
@@ -18,7 +19,7 @@ from trustgraph_prompt.broker.embedded.link import MEMORY, Link
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.protocol import SubscriptionType
 from trustgraph_prompt.broker.table import ReaderTable
-from trustgraph_prompt.errors import TopicInvalid
+from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 
 class EmbeddedBroker:
@@ -31,7 +32,12 @@ class EmbeddedBroker:
 
     @classmethod
     async def connect(cls, path: str = MEMORY) -> EmbeddedBroker:
-        """Open the file, made where there is none. Raises `BrokerUnavailable` where it is no broker's."""
+        """Open the file, made where there is none.
+
+        Raises `ConfigError` where its folder is not there, `BrokerUnavailable` where it is no broker's.
+        """
+        if path != MEMORY and not Path(path).parent.is_dir():
+            raise ConfigError("no such directory", where=f"embedded:{path}", found=str(Path(path).parent))
         return cls(await Link.open(path))
 
     async def consumer(

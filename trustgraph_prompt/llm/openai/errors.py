@@ -112,7 +112,9 @@ class Refusal(Exception):
 
     def error(self) -> ProviderError:
         """The error of ours."""
-        return self._kind()(str(self), retry_after=self._retry_after)
+        kind = self._kind()
+        hint = "; is it the base URL?" if self._status == 404 and kind is ProviderInvalidRequest else ""
+        return kind(f"{self}{hint}", retry_after=self._retry_after)
 
     @property
     def is_of_schema(self) -> bool:
