@@ -222,6 +222,9 @@ class TestConfig:
         run("config", "push", tmp_path / "hello.yaml", "--workspace", "other", *broker)
         assert run("config", "get", "template.hello", *broker).returncode == 1
         assert run("config", "get", "template.hello", "-w", "other", *broker).returncode == 0
+        [listed] = run("config", "list", *broker).stdout.split()
+        assert run("config", "get", listed, *broker).returncode == 0
+        assert run("config", "delete", listed, "-w", "other", *broker).returncode == 0
 
     def test_nothing_is_pushed_where_one_prompt_is_wrong(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "prompts").mkdir()

@@ -330,9 +330,9 @@ class TestFilesThatAreNoDocuments:
             (b"caf\xe9 au lait", "is not UTF-8 at byte 3"),
         ],
     )
-    def test_are_named_before_anything_is_asked(self, content: bytes, told: str, tmp_path: Path) -> None:
+    def test_end_it_where_there_is_nothing_else(self, content: bytes, told: str, tmp_path: Path) -> None:
         (tmp_path / "bad.txt").write_bytes(content)
-        result = run("extract", DOCUMENT, "bad.txt", "--provider", SCRIPTED, folder=tmp_path)
+        result = run("extract", "bad.txt", "--provider", SCRIPTED, folder=tmp_path)
         assert result.returncode == 2
         assert f"bad.txt: {told}" in result.stderr
         assert "Traceback" not in result.stderr
@@ -407,3 +407,13 @@ async def test_a_server_on_loopback_gives_the_same_objects_as_the_recording(
     assert {body["model"] for body in server.bodies} == {"small"}
     assert {headers["Authorization"] for headers in server.headers} == {"Bearer sesame"}
     assert b"sesame" not in stdout + stderr
+
+
+def test_a_file_of_no_use_is_skipped_and_the_others_are_asked(expected: bytes, tmp_path: Path) -> None:
+    empty, broken, out = tmp_path / "empty.txt", tmp_path / "broken.txt", tmp_path / "objects.jsonl"
+    empty.write_text(" ")
+    broken.write_bytes(b"caf\xe9")
+    result = run("extract", empty, DOCUMENT, broken, "--provider", SCRIPTED, "-o", out)
+    assert result.returncode == 1
+    assert out.read_bytes() == expected
+    assert f"skipped: 2 files\n  {empty}: is empty\n  {broken}: is not UTF-8 at byte 3" in result.stdout

@@ -121,6 +121,7 @@ def get(
     """Print one entry, as JSON. Exits with 1 where there is none."""
     from trustgraph_prompt.worker import config
 
+    workspace, key = _place(workspace, key)
     entries = _with(_there(broker), lambda connected: config.entries(connected, workspace, topic=topic))
     data = entries.get(f"{workspace}/{key}")
     if data is None:
@@ -138,6 +139,8 @@ def delete(
 ) -> None:
     """Delete entries; where a worker has a file for one, that serves again."""
     from trustgraph_prompt.worker import config
+
+    keys = [key.removeprefix(f"{workspace}/") for key in keys]  # as `list` prints them
 
     async def delete_known(connected: Broker) -> list[str]:
         entries = await config.entries(connected, workspace, topic=topic)
@@ -197,6 +200,12 @@ def _there(url: str) -> str:
         if not Path(path).exists():
             raise BrokerUnavailable(f"{path}: no such broker file")
     return url
+
+
+def _place(workspace: str, key: str) -> tuple[str, str]:
+    """Workspace and key of an entry; a key may name its workspace, as `list` prints it."""
+    named, _, rest = key.partition("/")
+    return (named, rest) if rest == "system" or rest.startswith("template.") else (workspace, key)
 
 
 def _hint(key: str) -> str:

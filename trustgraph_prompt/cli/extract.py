@@ -72,7 +72,7 @@ def command(
     A line says where its object is from: {"prompt", "file", "chunk", "object"}. Lines gather in
     OUT.jsonl.part, which takes the place of OUT.jsonl at the end. What was answered is kept in
     OUT.jsonl.state: after an interruption, run the same command again, and only the rest is asked.
-    Exits with 1 where a question failed, and where answers were cut and not one object came.
+    Exits with 1 where a question failed, where a file was skipped because it is empty or no text, and where answers were cut and not one object came.
     """
     from trustgraph_prompt.cli.destination import Destination
     from trustgraph_prompt.cli.progress import Progress
@@ -90,9 +90,14 @@ def command(
         if definition.template.dialect == "jinja" and (missing := definition.missing({"text", *terms})):
             raise ConfigError(f"{definition.id} needs it: --term {missing[0]}=…", where=f"term {missing[0]}")
     provider = options.provider(script, base_url, model, prefill, native_schema)
-    jobs = extract.jobs(files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size)
+    jobs, skipped = extract.jobs(
+        files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size
+    )
+    if skipped and not jobs:
+        raise skipped[0]
     destination = Destination(out, files)
-    tally = Tally(jobs, {definition.id: definition.config.answer_limit for definition in asked})
+    limits = {definition.id: definition.config.answer_limit for definition in asked}
+    tally = Tally(jobs, limits, skipped=[str(error) for error in skipped])
     with Progress(tally) as progress:
         lines = gather.Lines(destination.write, bare=bare)
 
@@ -130,7 +135,7 @@ def command(
         output.note("run the same command again to ask once more what failed or was not asked")
     if tally.came_to_nothing:
         output.note("error: not one object came, and answers were cut off")
-    if tally.failed or tally.came_to_nothing:
+    if tally.failed or tally.came_to_nothing or skipped:
         raise typer.Exit(1)
     if script is not None and not as_json:
         typer.echo(_the_same_with_a_model(script))

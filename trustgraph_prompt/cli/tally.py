@@ -35,11 +35,13 @@ class Remark(NamedTuple):
 class Tally:
     """Counts the results of some jobs as they come in. Tokens are those that this run paid for.
 
-    `max_tokens` is how long each prompt lets an answer be. `barren` are answers without any object.
+    `max_tokens` is how long each prompt lets an answer be. `barren` are answers without any object,
+    `skipped` says of each file of no use why it is none.
     """
 
     jobs: Sequence[Job]
     max_tokens: Mapping[str, int | None] = field(default_factory=dict)
+    skipped: Sequence[str] = ()
     started: float = field(default_factory=time.monotonic)
     objects: Counter[str] = field(default_factory=Counter)
     refused: list[Remark] = field(default_factory=list)
@@ -148,6 +150,7 @@ class Tally:
             "refusals": _told(self.refused),
             "cut": {"completed": _told(self.completed), "truncated": _told(self.truncated)},
             "without_objects": _told(self.barren),
+            "skipped": list(self.skipped),
             "failures": _told(self.failed),
             "tokens": {"in": self.tokens_in, "out": self.tokens_out},
             "seconds": round(self.seconds, 3),
@@ -164,6 +167,7 @@ class Tally:
         lines += (f"  {prompt:<28} {count:>6,}" for prompt, count in self.objects.items())
         if self.earlier:
             lines.append(f"{counted(self.earlier, 'answer')} kept from earlier runs, not paid again")
+        lines += _section("skipped", len(self.skipped), "file", self.skipped)
         lines += _section("refused", self.refused_count, "object", _told(self.refused))
         lines += _section("cut off, then completed", len(self.completed), "answer", _told(self.completed))
         lines += _section("cut off for good", len(self.truncated), "answer", _told(self.truncated))

@@ -42,8 +42,8 @@ def jobs(
     model: str,
     terms: Mapping[str, object],
     chunk_size: int = documents.CHUNK_SIZE,
-) -> list[Job]:
-    """Each prompt about each chunk, in the order of the files. Raises `ConfigError` for an unusable file.
+) -> tuple[list[Job], list[ConfigError]]:
+    """Each prompt about each chunk, in the order of the files, and what is wrong with files of no use.
 
     A file that is named twice, by whatever path, counts once.
     `model` names who answers: what somebody else answered does not count.
@@ -54,16 +54,19 @@ def jobs(
     once: dict[str, Path] = {}
     for file in files:
         once.setdefault(os.path.realpath(file), file)
-    asked = (
-        (prompt, file, number, text)
-        for file in once.values()
-        for number, text in enumerate(documents.chunks(documents.read(file), chunk_size), 1)
-        for prompt in prompts
-    )
-    return [
-        Job(position, _request_id(prompt, model, terms, text), prompt.id, str(file), number, text)
-        for position, (prompt, file, number, text) in enumerate(asked)
-    ]
+    jobs: list[Job] = []
+    unusable: list[ConfigError] = []
+    for file in once.values():
+        try:
+            document = documents.read(file)
+        except ConfigError as error:
+            unusable.append(error)
+            continue
+        for number, text in enumerate(documents.chunks(document, chunk_size), 1):
+            for prompt in prompts:
+                id = _request_id(prompt, model, terms, text)
+                jobs.append(Job(len(jobs), id, prompt.id, str(file), number, text))
+    return jobs, unusable
 
 
 class Extraction:
