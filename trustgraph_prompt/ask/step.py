@@ -57,10 +57,11 @@ class Reply:
     def is_cut(self) -> bool:
         """Whether there was more to come; the text decides where the wire does not say, or of one value."""
         ended, said = self.report.finish_reason, self.outcome
+        if said.contract.format == "json" and said.truncated is not None:
+            return said.truncated and ended != "content_filter"
         if ended is None:
             return self.broken is not None or said.truncated is True
-        visibly = said.contract.format == "json" and said.truncated is True and ended != "content_filter"
-        return visibly or ended in ("length", "error")
+        return ended in ("length", "error")
 
     @property
     def is_lost(self) -> bool:
