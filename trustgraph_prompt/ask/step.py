@@ -23,6 +23,7 @@ class Step:
 
     `begun` is the text that the answer goes on from. `refused` are the objects that are asked for again,
     alone. With room for no more than `more_than` tokens it would be the same call again, and is not put.
+    `schema_in_words`: the model is told the schema, where its server does not hold it to that.
     """
 
     why: str
@@ -31,6 +32,7 @@ class Step:
     begun: str = ""
     refused: tuple[Rejected, ...] = ()
     more_than: int = 0
+    schema_in_words: bool = False
 
     @property
     def messages(self) -> Sequence[Message]:
