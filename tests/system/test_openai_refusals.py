@@ -305,3 +305,19 @@ class TestErrorsWithinAnAnswer:
 
         with pytest.raises(errors.ProviderInvalidRequest, match="no"):
             await heard(provider)
+
+
+async def test_what_may_be_logged_has_the_address_and_the_status_and_not_the_words(
+    server: ModelServer, provider: OpenAIProvider
+) -> None:
+    server.reply = lambda body: Reply([b"no room for Jane"], status=503)
+    with pytest.raises(errors.ProviderUnavailable, match="Jane") as refused:
+        await heard(provider, CALL)
+    assert refused.value.loggable == f"{server.url}/v1/chat/completions: HTTP 503"
+
+
+async def test_what_may_be_logged_says_that_nobody_listens() -> None:
+    async with OpenAIProvider("http://127.0.0.1:9", "small") as provider:
+        with pytest.raises(errors.ProviderUnavailable) as refused:
+            await heard(provider, CALL)
+    assert "Cannot connect to 127.0.0.1:9" in refused.value.loggable

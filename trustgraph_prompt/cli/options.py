@@ -231,13 +231,11 @@ def terms(given: list[str] | None) -> dict[str, object]:
 def warn_of_terms(definition: PromptDefinition, given: Iterable[str]) -> None:
     """Say which terms the prompt does not know, and which it misses."""
     given = set(given)
-    needs = [template.needs() for template in (definition.template, definition.system)]
-    named = {name for each in needs for name in each.named}
-    required = {name for each in needs for name in each.required}
+    named = definition.template.needs.named | definition.system.needs.named
     for name in sorted(given - named):
         known = ", ".join(sorted(named)) or "none"
         output.note(f"warning: {definition.id} does not use the term {name}; its terms: {known}")
-    for name in sorted(required - given - definition.terms.keys()):
+    for name in definition.missing(given):
         output.note(f"warning: {definition.id} has nothing where its term {name} stands: --term {name}=…")
 
 

@@ -70,7 +70,7 @@ class TopicProvider(Completer):
         except MessageTooLarge as error:
             raise ProviderInvalidRequest(str(error)) from error
         except BrokerError as error:
-            raise ProviderUnavailable(str(error)) from error
+            raise ProviderUnavailable(str(error), loggable=str(error)) from error
 
     async def close(self) -> None:
         """Nothing is held."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import Protocol
 
@@ -15,6 +16,8 @@ from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.outbox import Outbox
 from trustgraph_prompt.worker.request import Request
 from trustgraph_prompt.worker.text_completion import TextCompletion
+
+log = logging.getLogger(__name__)
 
 
 async def handle(request: Request, flow: Flow, desk: Desk, entry: Entry, *, last: bool) -> Outcome:
@@ -71,6 +74,8 @@ class _PromptRequest:
         if snapshot is None or not snapshot.prompts:
             raise RequestError(f"workspace {self._flow.workspace!r} has no prompts", type="no-configuration")
         prompt, question = snapshot.question(self._request.prompt, self._request.terms)
+        if missing := prompt.missing(self._request.terms):
+            log.warning("%s has nothing where its terms stand: %s", prompt.id, ", ".join(missing))
         await put(
             prompt,
             question,

@@ -73,9 +73,9 @@ def verdict(result: Outcome | Exception) -> Done | Again | Dead:
         case Outcome() if is_served(result):
             return Done()
         case Outcome(cause=ProviderError() as cause) if is_transient(result):
-            return Again(Error("llm-error", str(cause)), cause.category, cause.retry_after or 0.0)
+            return Again(Error("llm-error", str(cause)), _loggable(cause), cause.retry_after or 0.0)
         case Outcome(cause=ProviderError() as cause):
-            return Dead(Error("llm-error", f"{cause.category}: {cause}"), cause.category)
+            return Dead(Error("llm-error", f"{cause.category}: {cause}"), _loggable(cause))
         case Outcome():
             places = ", ".join(dict.fromkeys(f"{i.reason} at {i.path or '/'}" for i in result.issues[:5]))
             return Dead(Error("llm-error", f"{result.reason}: {result.explain()}"), places or result.reason)
@@ -115,6 +115,7 @@ class Settler:
         topic would not bring it back. `request` and its `entry` in the journal, where it is a request.
         """
         decision = verdict(result)
+        self._note(result)
         if isinstance(decision, Done):
             await self._patiently(self._consumer.acknowledge, message)
             return None
@@ -148,6 +149,14 @@ class Settler:
                 await self._give_up(message, Dead(error, "the worker ended within the answer"), request)
         except BrokerError as error:
             log.error("could not even answer: %s", error)
+
+    def _note(self, result: Outcome | Exception) -> None:
+        """Keep in mind whether the provider answers."""
+        match result:
+            case Outcome(cause=ProviderError() as cause):
+                self._desk.failing[self._flow.name] = _loggable(cause)
+            case Outcome(cached=False):
+                self._desk.failing.pop(self._flow.name, None)
 
     async def _put_off(self, message: Message, decision: Again, entry: Entry | None) -> Message | None:
         pause = max(min(decision.after, LONGEST_WISH), _pause(message.deliveries))
@@ -206,6 +215,10 @@ class Settler:
             await attempts(action, *args)
         except BrokerError as error:
             log.error("the message stays unacknowledged: %s", error)
+
+
+def _loggable(cause: ProviderError) -> str:
+    return f"{cause.category}: {cause.loggable}" if cause.loggable else cause.category
 
 
 def _may_go_on(result: Outcome | Exception, entry: Entry | None) -> bool:

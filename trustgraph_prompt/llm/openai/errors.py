@@ -74,6 +74,7 @@ class Refusal(Exception):
     def __init__(
         self, where: str, status: int, error: Any, raw: bytes, retry_after: float | None = None
     ) -> None:
+        self.where = where
         self._status = status
         self._retry_after = retry_after
         self._names, message = [], error

@@ -101,6 +101,7 @@ class Server:
         """
         if isinstance(trouble, aiohttp.ClientHttpProxyError):
             trouble = Refusal.of_response(trouble.status, f"the proxy says: {trouble.message}".encode())
+        loggable = ": ".join(filter(None, [f"{self.address}{path}", _loggable(trouble)]))
         if isinstance(trouble, Refusal):
             trouble = trouble.error()
         if isinstance(trouble, EventTooLarge):
@@ -111,7 +112,11 @@ class Server:
             trouble = ProviderUnavailable(_words(trouble))
             trouble.__cause__ = cause
         words = self._secrets.redacted(str(trouble))
-        told = type(trouble)(f"{self.address}{path}: {words}", retry_after=trouble.retry_after)
+        told = type(trouble)(
+            f"{self.address}{path}: {words}",
+            retry_after=trouble.retry_after,
+            loggable=self._secrets.redacted(loggable),
+        )
         told.__cause__ = trouble.__cause__
         return told
 
@@ -234,6 +239,20 @@ def _words(error: Exception) -> str:
         return f"Cannot connect to {who}{error.host}:{error.port}: {error.os_error}"
     said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _loggable(trouble: Exception) -> str:
+    """What of it the server has not said: its words may quote the question, and broken bytes the answer."""
+    match trouble:
+        case Refusal():
+            return trouble.where
+        case aiohttp.ClientConnectorError():
+            return _words(trouble)
+        case ProviderUnavailable():
+            return str(trouble)
+        case aiohttp.ClientError() | OSError():
+            return type(trouble).__name__
+    return ""
 
 
 def _endpoint(base_url: str) -> URL:
