@@ -174,13 +174,16 @@ class ProviderError(TrustgraphPromptError):
     """Who was asked could not answer. `category` is seed 2's name for why.
 
     `calls` are those that `complete` made, this failure the last of them, and `usage` what they cost.
+    `loggable` is what of it may stand in a log: the address and the HTTP status or what broke, none of the
+    server's own words, which may quote prompts and answers.
     """
 
     category: ClassVar[str]
     transient: ClassVar[bool] = False
 
-    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+    def __init__(self, message: str, *, retry_after: float | None = None, loggable: str = "") -> None:
         self.retry_after = retry_after
+        self.loggable = loggable
         self.calls: tuple[CallReport, ...] = ()
         self.usage: Usage | None = None
         super().__init__(message)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
 from trustgraph_prompt.broker import Broker, Caller
+from trustgraph_prompt.broker.caller import TopicCaller
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 from trustgraph_prompt.worker.callers import Callers
 
@@ -69,28 +71,57 @@ async def test_closing_ends_the_calls_under_way(broker: Broker, space: str) -> N
         await asking
 
 
-async def test_a_caller_that_broke_is_replaced(broker: Broker, echo: Pair) -> None:
-    class Breaking:
-        """A broker whose first caller breaks when it is called."""
+async def test_a_caller_that_broke_is_replaced_before_anybody_hears_of_it(broker: Broker, echo: Pair) -> None:
+    class Breakable:
+        """A broker whose callers a test can break."""
 
         def __init__(self) -> None:
-            self.opened = 0
+            self.opened: list[Caller] = []
 
         async def caller(self, request: str, response: str) -> Caller:
-            self.opened += 1
-            caller = await broker.caller(request, response)
-            if self.opened == 1:
-                await caller.close()
-            return caller
+            self.opened.append(await broker.caller(request, response))
+            return self.opened[-1]
 
-    breaking = Breaking()
-    callers = Callers(breaking)  # type: ignore[arg-type]
+    breakable = Breakable()
+    callers = Callers(breakable)  # type: ignore[arg-type]
+    assert await ask(callers.between(*echo), b"a") == b"a"
 
-    with pytest.raises(BrokerClosed):
-        await ask(callers.between(*echo), b"a")
+    await breakable.opened[0].close()
+
     assert await ask(callers.between(*echo), b"b") == b"b"
-
+    assert len(breakable.opened) == 2
     await callers.close()
+
+
+async def test_what_cannot_be_heard_on_leaves_nothing_open(broker: Broker, space: str) -> None:
+    class Deaf:
+        """A broker on which nobody may subscribe, or nobody may publish."""
+
+        def __init__(self, fails: str) -> None:
+            self.fails = fails
+            self.open: list[Closing] = []
+
+        def __getattr__(self, name: str) -> Any:
+            async def opened(topic: str, *args: Any, **options: Any) -> Closing:
+                if name == self.fails:
+                    raise BrokerUnavailable("TopicNotFound")
+                self.open.append(Closing(self.open, topic))
+                return self.open[-1]
+
+            return opened
+
+    class Closing:
+        def __init__(self, open: list[Closing], topic: str) -> None:
+            self._open, self.topic = open, topic
+
+        async def close(self) -> None:
+            self._open.remove(self)
+
+    for fails in ("consumer", "producer"):
+        deaf = Deaf(fails)
+        with pytest.raises(BrokerUnavailable):
+            await TopicCaller.open(deaf, "flow:tg:in", "non-persistent://tg/response/out")
+        assert deaf.open == []
 
 
 async def test_without_a_broker_there_is_nobody_to_call() -> None:

@@ -174,6 +174,50 @@ async def test_the_log_says_what_was_wrong_and_nothing_of_the_content(
     assert "Jane" not in caplog.text
 
 
+async def test_the_log_and_the_notes_say_why_a_provider_failed_without_its_words(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = house.flow(deliveries=1)
+    why = "http://model/v1: HTTP 503"
+    down = ProviderUnavailable(f"{why}: no room for Jane", loggable=why)
+    answers = [ScriptedAnswer("", error=down), ScriptedAnswer(CHALK)]
+    responses = await house.hear(house.topic("responses"))
+    model = ScriptedProvider(lambda call: answers[0] if "Jane" in call.messages[-1].text else answers[1])
+    working = await house.work(flow, model)
+
+    await responses.under(await house.send(flow, "define", text="Jane"))
+    dead = await house.hear(topics.dead_letter_topic(flow.input.topic, flow.input.subscription))
+    await dead.until(1)
+
+    assert f"provider_unavailable: {why}" in caplog.text
+    assert "Jane" not in caplog.text
+    notes = working.worker.health.notes()
+    assert notes == {f"provider of flow {flow.name}": f"provider_unavailable: {why}"}
+
+    await responses.under(await house.send(flow, "define", text="chalk"))
+    await working.stop()
+    assert working.worker.health.notes() == {}
+
+
+async def test_a_term_that_is_missing_is_refused_unpaid_or_logged(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    house.base = {**ENTRIES, "template.theirs": json.dumps({"prompt": "Say {{ text }}"})}
+    model = Counted()
+    flow = house.flow()
+    await house.work(flow, model, config=True)
+    responses = await house.hear(house.topic("responses"))
+
+    [response] = await responses.under(await house.send(flow, "define", txt="chalk"))
+    assert response["error"]["type"] == "missing-term"
+    assert "text" in response["error"]["message"]
+    assert model.calls == 0
+
+    [response] = await responses.under(await house.send(flow, "theirs", txt="chalk"))
+    assert response["error"] is None
+    assert "theirs has nothing where its terms stand: text" in caplog.text
+
+
 def worker(house: House, broker: object, **settings: object) -> Worker:
     provider = ScriptedProvider(lambda call: "hi")
     prompts = Prompts(ENTRIES)

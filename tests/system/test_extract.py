@@ -20,7 +20,7 @@ from tests.support.command import DOCUMENT, PROGRAM, RECORDING, SCRIPTED, enviro
 from tests.support.model_server import ModelServer, Reply, Then, streamed
 from trustgraph_prompt.llm import ScriptedAnswer, recording
 
-OBJECTS = 64
+OBJECTS = 68
 ANSWERS = 14
 
 
@@ -57,12 +57,12 @@ class TestTheDemo:
         result = run("extract", DOCUMENT, "--provider", SCRIPTED, "-o", tmp_path / "o.jsonl", "--json")
         summary = json.loads(result.stdout)
         place = f"{DOCUMENT} chunk {{}}, {{}}"
-        assert summary["objects"] == {"extract-definitions": 23, "extract-relationships": 41}
+        assert summary["objects"] == {"extract-definitions": 24, "extract-relationships": 44}
         assert summary["answers"] == ANSWERS
         assert summary["open"] == 0
-        assert summary["refused"] == len(summary["refusals"]) == 6
+        assert summary["refused"] == len(summary["refusals"]) == 2
         assert summary["refusals"][0].startswith(
-            place.format(4, "extract-definitions") + ", object 3: /definition"
+            place.format(4, "extract-definitions") + ', object 5: "definition" is missing'
         )
         assert summary["cut"]["completed"] == [
             place.format(2, "extract-relationships"),
@@ -70,16 +70,16 @@ class TestTheDemo:
         ]
         [cut] = summary["cut"]["truncated"]
         assert cut.startswith(place.format(7, "extract-relationships") + ": after 43 tokens by the server's")
-        assert summary["without_objects"] == []
+        assert summary["without_objects"] == [place.format(3, "extract-definitions")]
         assert summary["tokens"]["in"] > 0
         assert summary["tokens"]["out"] > 0
         assert summary["failures"] == []
 
     def test_says_what_to_type_next(self, tmp_path: Path) -> None:
         result = run("extract", DOCUMENT, "--provider", SCRIPTED, "-o", tmp_path / "o.jsonl")
-        assert "64 objects from 7 chunks of 1 file" in result.stdout
+        assert "68 objects from 7 chunks of 1 file" in result.stdout
         assert f"extract {DOCUMENT} -o {tmp_path / 'o.jsonl'} --base-url" in result.stdout.splitlines()[-1]
-        assert "14/14 answers, 7/7 chunks, 64 objects" in result.stderr
+        assert "14/14 answers, 7/7 chunks, 68 objects" in result.stderr
 
     def test_bare_objects_are_the_objects_alone(self, tmp_path: Path, expected: bytes) -> None:
         out = tmp_path / "o.jsonl"
@@ -401,7 +401,7 @@ async def test_a_server_on_loopback_gives_the_same_objects_as_the_recording(
     )
     stdout, stderr = await process.communicate()
     assert process.returncode == 0, stderr.decode()
-    assert json.loads(stdout)["objects"] == {"extract-definitions": 23, "extract-relationships": 41}
+    assert json.loads(stdout)["objects"] == {"extract-definitions": 24, "extract-relationships": 44}
     assert out.read_bytes() == expected
     assert recorded.troubles.keys() == {"none", "busy", "gone", "gone amid"}
     assert {body["model"] for body in server.bodies} == {"small"}

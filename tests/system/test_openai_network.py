@@ -272,6 +272,9 @@ def models(*listed: object) -> Reply:
     return Reply([orjson.dumps({"object": "list", "data": listed})], content_type="application/json")
 
 
+DEEP = b"[" * 1_000 + b"]" * 1_000
+
+
 class TestReadiness:
     @pytest.mark.parametrize(
         "listed",
@@ -306,6 +309,10 @@ class TestReadiness:
             (Reply([b"<html>"]), errors.ProviderInvalidResponse),
             (Reply([b"[]"]), errors.ProviderInvalidResponse),
             (Reply([b'{"data": {}}']), errors.ProviderInvalidResponse),
+            (
+                Reply([b'{"data": [{"id": ' + b"[" * 1000 + b"]" * 1000 + b"}]}"]),
+                errors.ProviderInvalidResponse,
+            ),
             (Reply([b"{", Then.DROP]), errors.ProviderUnavailable),
             (Reply(itertools.repeat(b" " * 1_000_000)), errors.ProviderInvalidResponse),
         ],

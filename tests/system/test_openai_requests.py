@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -295,6 +296,19 @@ class TestWholeAnswers:
         server.reply = lambda body: Reply(streamed("Hello."))
 
         assert text_of(await heard(provider, Call([USER], stream=False))) == "Hello."
+
+    @pytest.mark.parametrize("label", ["text/plain", "text/event-stream", "application/octet-stream"])
+    @pytest.mark.parametrize("before", [b"", b"\n \n"])
+    @pytest.mark.parametrize("stream", [True, False])
+    async def test_what_an_answer_is_called_makes_no_difference(
+        self, server: ModelServer, provider: OpenAIProvider, label: str, before: bytes, stream: bool
+    ) -> None:
+        for reply in (whole("Hello."), Reply(streamed("Hello."))):
+            server.reply = lambda _, reply=reply: replace(  # type: ignore[misc]
+                reply, parts=[before, *reply.parts], content_type=label
+            )
+
+            assert text_of(await heard(provider, Call([USER], stream=stream))) == "Hello."
 
 
 class TestBeginnings:

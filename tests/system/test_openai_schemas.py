@@ -41,6 +41,10 @@ FEATURE: list[Any] = [
     "Unrecognized request argument supplied: response_format",
     "create() got an unexpected keyword argument 'response_format'",
     "'response_format.type' must be 'text' or 'json_object'",
+    'response_format type must be one of "text" or "json_object", but got: json_schema',
+    "Unknown parameter: 'response_format.json_schema.strict'.",
+    "json_schema is not available for this model",
+    "Structured outputs are not supported by this model",
     [
         {
             "type": "extra_forbidden",
@@ -55,6 +59,14 @@ ONE_SCHEMA = [
     "failed to parse grammar",
     "The provided JSON schema contains features not supported by xgrammar.",
     "Structured outputs with response_format are not supported together with tools",
+    "Unsupported property 'pattern' in json_schema",
+    "unsupported json schema: 'pattern'",
+    "json_schema: property 'a' must be listed in 'required'",
+    "response_format.json_schema.schema: 'pattern' is not supported",
+    "Invalid response_format: extra keys 'pattern' are not permitted",
+    "Invalid value for 'response_format': unknown keyword 'pattern'",
+    "strict mode does not support oneOf",
+    "json_schema is not supported with minItems",
 ]
 
 
@@ -253,6 +265,7 @@ class TestFallingBack:
         ("status", "words", "kind"),
         [
             (400, "max_tokens is too large", errors.ProviderInvalidRequest),
+            (400, "Your account is restricted", errors.ProviderInvalidRequest),
             (401, "response_format is not supported", errors.ProviderAuthentication),
             (429, "response_format is not supported", errors.ProviderRateLimit),
             (500, "response_format is not supported", errors.ProviderUnavailable),
@@ -268,9 +281,49 @@ class TestFallingBack:
 
         assert paths(server) == ["strict"]
 
+    async def test_two_schemas_that_are_refused_in_the_same_words_stand_for_all(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        server.reply = taking("prompt", words="failed to parse grammar")
+
+        for schema in (CLOSED, CLOSED, closed("b"), closed("c")):
+            await asked(provider, schema)
+
+        three = ["strict", "native", "prompt"]
+        assert paths(server) == [*three, "prompt", *three, "prompt"]
+
+    async def test_schemas_that_are_refused_each_in_its_own_words_stand_for_themselves(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        server.reply = lambda body: (
+            refusal(f"Invalid schema: {body['response_format']['json_schema']['schema']['required']}")
+            if "response_format" in body
+            else Reply(streamed("{}"))
+        )
+
+        for name in ("a", "b", "c"):
+            await asked(provider, closed(name))
+
+        assert paths(server) == ["strict", "native", "prompt"] * 3
+
+    async def test_beginnings_that_are_refused_say_nothing_of_schemas(self, server: ModelServer) -> None:
+        server.reply = lambda body: (
+            refusal("Failed to initialize samplers")
+            if body["messages"][-1]["role"] == "assistant" and "response_format" in body
+            else Reply(streamed("{}"))
+        )
+        begun = [*MESSAGES, Message("assistant", "Sure! ")]
+        async with OpenAIProvider(server.url, "small", prefill="assistant") as provider:
+            for name in ("a", "b"):
+                await heard(provider, Call(begun, response_schema=closed(name)))
+            await asked(provider, closed("c"))
+
+        assert paths(server)[-1] == "strict"
+
     async def test_a_thousand_refused_schemas_do_not_fill_the_memory(
         self, server: ModelServer, provider: OpenAIProvider
     ) -> None:
+        await asked(provider)
         server.reply = taking("prompt", words=ONE_SCHEMA[0])
         for number in range(1_001):
             await asked(provider, {"type": "object", "maxProperties": number})

@@ -15,9 +15,11 @@ ANSWER = b'{"choices": [{"index": 0, "message": {"content": "Hello."}, "finish_r
 
 
 class ClosingServer:
-    """Answers `patience` requests of a connection, and closes it when the next one comes."""
+    """Answers `patience` requests of a connection; closes it when the next comes, `after` so many seconds."""
 
     def __init__(self, patience: int) -> None:
+        self.after = 0.0
+        self.last_words = b""
         self.requests = 0
         self.connections = 0
         self.url = ""
@@ -26,6 +28,10 @@ class ClosingServer:
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def be_patient(self, patience: int) -> None:
+        """For new connections."""
+        self._patience = patience
 
     async def stop(self) -> None:
         self._server.close()
@@ -40,6 +46,8 @@ class ClosingServer:
                 await reader.readexactly(int(length.partition(b":")[2]))
                 self.requests += 1
                 if left == 0:
+                    await asyncio.sleep(self.after)
+                    writer.write(self.last_words)
                     break
                 left -= 1
                 writer.write(
@@ -83,3 +91,45 @@ async def test_a_new_connection_that_is_closed_is_the_end_of_the_call(server: Cl
             await text(provider)
 
     assert server.requests == 1
+
+
+async def test_a_request_is_sent_again_over_a_new_connection(server: ClosingServer) -> None:
+    async with OpenAIProvider(server.url, "small") as provider:
+        await asyncio.gather(*(text(provider) for _ in range(8)))
+
+        assert await text(provider) == "Hello."
+
+    assert server.requests == 8 + 2
+
+
+async def test_a_request_is_sent_again_once(server: ClosingServer) -> None:
+    async with OpenAIProvider(server.url, "small") as provider:
+        await asyncio.gather(*(text(provider) for _ in range(8)))
+        server.be_patient(0)
+
+        with pytest.raises(ProviderUnavailable):
+            await text(provider)
+
+    assert server.requests == 8 + 2
+
+
+async def test_what_a_server_may_have_worked_on_is_not_sent_again(server: ClosingServer) -> None:
+    async with OpenAIProvider(server.url, "small") as provider:
+        await text(provider)
+        server.after = 0.3
+
+        with pytest.raises(ProviderUnavailable):
+            await text(provider)
+
+    assert server.requests == 2
+
+
+async def test_what_a_server_has_begun_to_answer_is_not_sent_again(server: ClosingServer) -> None:
+    async with OpenAIProvider(server.url, "small") as provider:
+        await text(provider)
+        server.last_words = b"HTTP/1.1 200 OK\r\nContent-Le"
+
+        with pytest.raises(ProviderUnavailable):
+            await text(provider)
+
+    assert server.requests == 2

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
 
 import pytest
 
@@ -23,22 +25,38 @@ input: {{topic: "{REQUESTS}"}}
 outputs: {{response: "persistent://tg/flow/out", answers: "{ANSWERS}"}}
 """
 
+ASKED, TOLD = "persistent://tg/flow/asked", "persistent://tg/flow/told"
+
+OVER_TOPICS = f"""{FLOW}
+provider: {{request: "{ASKED}", response: "{TOLD}", model: "small"}}
+"""
+
+COMPLETING = f"""
+name: completing
+input: {{topic: "{ASKED}", kind: text-completion}}
+outputs: {{response: "{TOLD}"}}
+"""
+
 
 @pytest.fixture
 def site(site: Site) -> Site:
+    return serving(site, FLOW)
+
+
+def serving(site: Site, flow: str) -> Site:
     settings = {"response-type": "jsonl", "object-schema": DEFINITION, "cache": {"seconds": 3600}}
     answer = json.dumps({"entity": "chalk", "definition": "a stone"})
-    site.serves(FLOW, {"template.define": entry("Define {{ text }}", **settings)})
+    site.serves(flow, {"template.define": entry("Define {{ text }}", **settings)})
     site.answers({"answer": answer})
     return site
 
 
-async def answer_of_a_worker(site: Site, id: str, **variables: str) -> Answer:
+async def answer_of_a_worker(site: Site, id: str, *options: object, **variables: str) -> Answer:
     """The answer of a worker that begins for this request, and ends after it."""
     async with await connect(site.url) as broker, listening(broker, ANSWERS, start="latest") as answers:
         producer = await broker.producer(REQUESTS)
         await producer.send(PromptRequest.asking("define", {"text": "chalk"}).encode(), properties={"id": id})
-        worker = await site.run(**variables)
+        worker = await site.run(*options, **variables)
         [message] = await answers.until(1)
         worker.send_signal(signal.SIGTERM)
         assert await worker.wait() == 0
@@ -60,6 +78,22 @@ async def test_what_one_worker_has_paid_for_another_gives(site: Site, redis_serv
     assert (other.cached, len(other.calls)) == (True, 0)
     assert len(other.objects) == 1
     assert set(first.objects).isdisjoint(other.objects)
+
+
+@pytest.mark.redis
+async def test_what_was_answered_over_topics_of_another_broker_is_another_matter(
+    tmp_path: Path, redis_server: RedisServer
+) -> None:
+    async with AsyncExitStack() as stack:
+        for name in ("staging", "production"):
+            folder = tmp_path / name
+            folder.mkdir()
+            site = serving(Site(folder, stack), OVER_TOPICS)
+            (folder / "completing.yaml").write_text(COMPLETING)
+            options = {"TRUSTGRAPH_PROMPT_CACHE": redis_server.url}
+            answer = await answer_of_a_worker(site, name, "--flows", folder, **options)
+
+            assert (answer.reason, answer.cached) == ("success", False)
 
 
 async def test_a_redis_that_is_away_stops_nobody(site: Site) -> None:

@@ -259,6 +259,16 @@ class TestWhoMayHaveIt:
 
         assert model.calls == 1
 
+    async def test_who_answers_elsewhere_has_answers_of_its_own(self) -> None:
+        cache, here, there = MemoryCache(), Model(JUST_ONE), Model(JUST_ONE)
+        here.identity = Identity("topic", "small", "pulsar://one:6650 persistent://tg/request/q")
+        there.identity = Identity("topic", "small", "pulsar://other:6650 persistent://tg/request/q")
+
+        for model in (here, there, here, there):
+            await keep(model, cache)
+
+        assert (here.calls, there.calls) == (1, 1)
+
     async def test_behind_a_topic_without_a_model_there_may_be_any_and_nothing_is_kept(self) -> None:
         cache, named, nameless = MemoryCache(), Model(JUST_ONE), Model(JUST_ONE)
         nameless.identity, named.identity = Identity("topic", "", "q"), Identity("topic", "small", "q")
@@ -378,6 +388,8 @@ class TestWhatIsKept:
             b'{"value": [{"n": 1}], "stage": 1, "model": null}',
             b'{"value": [{"n": 1}], "stage": 1, "model": null, "made": "today"}',
             b'{"value": [{"n": 1}], "stage": 1, "model": null, "made": -3000}',
+            b'{"value": [{"n": 1}], "stage": 1, "model": null, "made": 1e300}',
+            b'{"value": [{"n": 1}], "stage": 1, "model": null, "made": 1' + b"0" * 400 + b"}",
             b'{"value": [{"n": 1}], "stage": 9, "model": null, "made": 1000}',
             b'{"value": [{"n": 1}], "stage": "1", "model": null, "made": 1000}',
             b'{"value": [{"n": "one"}], "stage": 1, "model": null, "made": 1000}',

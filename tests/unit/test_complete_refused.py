@@ -191,6 +191,16 @@ async def test_plain_messages_become_records() -> None:
     )
 
 
+async def test_arguments_go_out_as_they_were_written() -> None:
+    arguments = '{"n": 123456789012345678901234567890, "s": "\\ud83d"}'
+    call = {"id": "1", "type": "function", "function": {"name": "look", "arguments": arguments}}
+    said = (await sent(assistant(tool_calls=[call]))).messages[1]
+
+    assert [(one.arguments_text, one.arguments) for one in said.tool_calls] == [
+        (arguments, {"n": 123456789012345678901234567890, "s": "\ud83d"})
+    ]
+
+
 async def test_an_id_may_come_again_once_its_call_has_been_answered() -> None:
     turn = answered({"role": "tool", "content": "!", "tool_call_id": "1"})[1:]
 

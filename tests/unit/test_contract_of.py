@@ -526,6 +526,11 @@ class Wanting:
                 (Annotated[int, [5]], "[5]"),
             )
         ),
+        (
+            make_dataclass("A", [("x", int, pydantic.Field(gt=5))]),
+            "A.x",
+            "a Field of Pydantic's is no default",
+        ),
         (Box, "Box.content", "~T"),
         (Box[int], "Box", "Box[int]"),
         (Unresolved, "Unresolved", "Nowhere"),
@@ -541,6 +546,6 @@ def test_a_type_that_cannot_be_described_is_refused_by_name(type: Any, where: st
 
 
 def test_a_dataclass_needs_no_pydantic(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "trustgraph_prompt.contract.models", raising=False)
+    monkeypatch.delitem(sys.modules, "trustgraph_prompt.contract.types.pydantic_models", raising=False)
     monkeypatch.setitem(sys.modules, "pydantic", None)
     assert Contract.of(Node).build({"name": "a"}) == Node("a")

@@ -70,7 +70,7 @@ def test_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
 
     assert flow.budget == Budget(attempts=2, tokens=9000, seconds=1.5, money=0.25)
     assert flow.price == Price(prompt=0.4, completion=1.6, cached=0.1)
-    assert flow.provider == flows.ProviderChoice("http://localhost:1/v1", "small", "OPENAI_API_KEY")
+    assert flow.provider == flows.ProviderChoice("http://localhost:1/v1", "small")
 
 
 COMPLETIONS = MINIMAL.replace("input:", "input:\n  kind: text-completion")
@@ -127,7 +127,10 @@ def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
         (COMPLETIONS + "  answers: flow:tg:a\n", ["/outputs/answers", "text-completion"]),
         (COMPLETIONS + "terms: {a: 1}\n", ["/terms"]),
         (COMPLETIONS.replace("response: flow:tg:out", "{}"), ["/outputs", "`response`"]),
-        (COMPLETIONS + "parameters: {temperature: hot}\n", ["/parameters/temperature", "'hot'", "a number"]),
+        (
+            COMPLETIONS + "parameters: {temperature: hot}\n",
+            ["/parameters/temperature", "'hot'", "a number from 0"],
+        ),
         (COMPLETIONS + "parameters: {modell: x}\n", ["/parameters/modell", "did you mean 'model'?"]),
         (MINIMAL + "provider: {request: 'request:tg:a'}\n", ["/provider", "base-url and model", "response"]),
         (
@@ -137,7 +140,31 @@ def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
         ),
         (
             COMPLETIONS + "provider: {request: 'flow:tg:in', response: 'flow:tg:r'}\n",
-            ["/provider/request", "ask itself"],
+            ["/provider/request", "hear itself", "/input/topic"],
+        ),
+        *(
+            (COMPLETIONS + f"provider: {{request: 'flow:tg:{a}', response: 'flow:tg:{b}'}}\n", says)
+            for a, b, says in [
+                ("q", "q", ["/provider/response", "/provider/request"]),
+                ("q", "in", ["/provider/response", "/input/topic"]),
+                ("q", "out", ["/provider/response", "/outputs/response"]),
+                ("out", "a", ["/provider/request", "/outputs/response"]),
+            ]
+        ),
+        (
+            MINIMAL
+            + "  objects: {by-type: {a: 'flow:tg:a', b: 'flow:tg:b'}}\n"
+            + "provider: {request: 'flow:tg:q', response: 'flow:tg:a'}\n",
+            ["/provider/response", "/outputs/objects a"],
+        ),
+        (
+            COMPLETIONS
+            + "parameters: {model: small}\nprovider: {request: 'flow:tg:q', response: 'flow:tg:r'}\n",
+            ["/parameters/model", "'small'", "/provider/model"],
+        ),
+        *(
+            (COMPLETIONS + f"parameters: {{temperature: {value}}}\n", ["/parameters/temperature", "from 0"])
+            for value in ("nan", "inf", "-3", "'1_0'", "101", "9" * 400)
         ),
         (MINIMAL + "concurency: 4\n", ["/concurency", "unknown key", "did you mean 'concurrency'?"]),
         (MINIMAL + "concurrency: 0\n", ["/concurrency", "0"]),
@@ -226,12 +253,13 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 
 def test_the_flows_in_the_guide_to_completions_load(tmp_path: Path) -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "completion.md").read_text("utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "completion-worker.md").read_text("utf-8")
     flow, provider = re.findall(r"^```yaml\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
 
     [served] = flows.load(written(tmp_path, flow, "served.yaml"))
     [asking] = flows.load(written(tmp_path, MINIMAL + provider, "asking.yaml"))
 
     assert (served.model, served.temperature) == ("qwen3:32b", 0.2)
+    assert served.input.subscription == "text-completion-rag--books--rag--request"
     assert isinstance(asking.provider, flows.TopicChoice)
     assert asking.provider.timeout == 120

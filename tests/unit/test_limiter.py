@@ -465,6 +465,16 @@ class TestRefusals:
 
         run(main())
 
+    @pytest.mark.parametrize("seconds", [-5.0, float("nan")])
+    def test_a_wait_that_is_nonsense_is_none_that_was_said(self, seconds: float) -> None:
+        async def main() -> None:
+            shared, pauses = watched()
+            await category(Limiter(Model(refusal(seconds)), shared))
+
+            assert pauses == [1]
+
+        run(main())
+
     def test_who_gives_up_waiting_leaves_nothing_behind(self) -> None:
         async def main() -> None:
             provider = Limiter(Model(refusal(30)), limits())

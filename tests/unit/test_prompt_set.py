@@ -31,7 +31,7 @@ def test_prompts_are_asked_by_their_id_under_the_system_message_of_the_workspace
     assert not prompts.refused
     definition, question = prompts.question("a", {"text": "hi", "topic": "it"})
     assert (definition.id, question.system, question.prompt) == ("a", "You know it.", "Say hi")
-    assert prompts.question("b", {})[1].system == "Own."
+    assert prompts.question("b", {"text": "hi"})[1].system == "Own."
 
 
 @pytest.mark.parametrize("system", [json.dumps("Hi {{ x }}"), entry("Hi {{ x }}")])
@@ -51,6 +51,39 @@ def test_a_prompt_that_was_refused_says_so_when_it_is_asked_for() -> None:
         RequestError, match=r"its definition was refused: .*line 1: {% set %} is not available"
     ):
         PromptSet.build({"template.a": BAD}).question("a", {})
+
+
+@pytest.mark.parametrize("system", ["careful", "careful with {{ text }}"])
+def test_a_missing_term_is_an_error_of_the_request_that_names_it(system: str) -> None:
+    entries = {"template.a": entry("{{ text }}{% if hint %}{{ hint }}{% endif %}", system=system)}
+    with pytest.raises(RequestError, match="`a` needs the term text; given: more, txt") as raised:
+        PromptSet.build(entries).question("a", {"txt": "hi", "more": 1})
+    assert raised.value.type == "missing-term"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{% if a %}{{ a }}{% endif %}",
+        "{% for x in a %}{{ x }}{% else %}none{% endfor %}",
+        "{{ a or 'none' }}",
+        "{{ a|default('none') }}",
+    ],
+)
+def test_what_a_template_provides_for_may_be_missing(template: str) -> None:
+    PromptSet.build({"template.a": entry(template)}).question("a", {})
+
+
+def test_a_term_with_a_value_of_the_prompt_may_be_missing() -> None:
+    prompts = PromptSet.build({"template.a": entry("{{ a }}", terms={"a": "its own"})})
+    assert prompts.question("a", {})[1].prompt == "its own"
+
+
+def test_trustgraphs_dialect_writes_nothing_where_a_term_is_missing() -> None:
+    prompts = PromptSet.build({"template.a": json.dumps({"prompt": "Say {{ text }}"})})
+    definition, question = prompts.question("a", {"txt": "hi"})
+    assert question.prompt == "Say "
+    assert definition.missing({"txt": "hi"}) == ["text"]
 
 
 def test_terms_that_do_not_do_are_a_render_error() -> None:

@@ -46,14 +46,18 @@ def through(call: Call) -> wire.TextCompletionRequest:
 class Answering:
     """A caller whose calls are answered as written."""
 
+    closed = False
+
     def __init__(self, *responses: bytes, error: errors.BrokerError | None = None) -> None:
         self.responses = responses
         self.error = error
         self.left = False
+        self.asked: list[bytes] = []
 
     async def call(
         self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
     ) -> AsyncGenerator[Letter, None]:
+        self.asked.append(data)
         try:
             for response in self.responses:
                 yield Letter(response, "t", "1")
@@ -273,6 +277,24 @@ async def test_a_piece_that_comes_twice_counts_once() -> None:
 async def test_an_answer_with_a_hole_or_of_another_model_is_broken(then: tuple[str, int]) -> None:
     with pytest.raises(errors.ProviderUnavailable, match="lost on its way"):
         await heard(TopicProvider(Answering(piece("Hel", 0), piece(*then))))
+
+
+@pytest.mark.parametrize("counts", [b'"in_token": -1', b'"usage": {"prompt_tokens": -1}'])
+async def test_a_count_below_none_is_none(counts: bytes) -> None:
+    response = b'{"response": "a", ' + counts + b', "out_token": 3, "end_of_stream": true}'
+
+    [delta] = await heard(TopicProvider(Answering(response)))
+
+    assert delta.usage is not None
+    assert delta.usage.prompt_tokens is None
+
+
+async def test_the_worker_is_told_how_long_somebody_waits() -> None:
+    caller = Answering(b'{"response": "a", "end_of_stream": true}')
+
+    await heard(TopicProvider(caller, timeout=30))
+
+    assert wire.TextCompletionRequest.decode(caller.asked[0]).seconds_left == 30
 
 
 async def test_unknown_reasons_are_none_and_unknown_fields_are_nothing() -> None:

@@ -26,11 +26,22 @@ class TopicCaller:
     @classmethod
     async def open(cls, broker: Broker, request: str, response: str) -> TopicCaller:
         """Hears before it returns, so that no response can come too early."""
-        producer = await broker.producer(request)
+        responses: Consumer | Reader
         if topics.is_persistent(response):
-            return cls(producer, await broker.reader(response, start="latest"))
-        name = f"rr-{uuid4().hex[:12]}"
-        return cls(producer, await broker.consumer(response, name, type="exclusive"))
+            responses = await broker.reader(response, start="latest")
+        else:
+            name = f"rr-{uuid4().hex[:12]}"
+            responses = await broker.consumer(response, name, type="exclusive")
+        try:
+            return cls(await broker.producer(request), responses)
+        except BaseException:
+            await responses.close()
+            raise
+
+    @property
+    def closed(self) -> bool:
+        """Whether nobody hears any more."""
+        return self._ended is not None
 
     async def call(
         self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0

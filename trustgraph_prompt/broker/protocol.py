@@ -145,6 +145,10 @@ class Caller(Protocol):
     One for each pair of topics, for any number of calls at a time. Responses of others pass by.
     """
 
+    @property
+    def closed(self) -> bool:
+        """Whether nobody hears any more, closed or broken: a call would raise `BrokerClosed` unsent."""
+
     def call(
         self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
     ) -> AsyncGenerator[Message, None]:

@@ -24,3 +24,12 @@ async def connect(url: str) -> Broker:
         found=url,
         expected="pulsar://HOST:PORT, pulsar+ssl://HOST:PORT, embedded: or embedded:PATH",
     )
+
+
+def address(url: str) -> str:
+    """Which broker a URL is of, for others to see: without user, password and options."""
+    scheme, _, rest = url.partition(":")
+    if scheme == "embedded":
+        return url
+    hosts = rest.rpartition("@")[2].partition("?")[0].strip("/")
+    return f"{scheme}://{hosts}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trustgraph_prompt.cli import options
-from trustgraph_prompt.cli.run import serve
+from trustgraph_prompt.cli.service import Service, serve
 from trustgraph_prompt.errors import FlowError
 
 EXAMPLE = (
@@ -47,11 +47,13 @@ def command(
                 expected="text-completion",
             )
     serve(
-        broker,
-        served,
-        Prompts(workspaces={flow.workspace for flow in served}),
-        lambda named: options.provider(script, base_url, named or model, prefill, native_schema),
-        Limits(concurrency, requests_per_minute, tokens_per_minute),
-        http=http,
-        drain_timeout=drain_timeout,
+        Service(
+            broker,
+            served,
+            Prompts(workspaces={flow.workspace for flow in served}),
+            lambda named: options.provider(script, base_url, named or model, prefill, native_schema),
+            Limits(concurrency, requests_per_minute, tokens_per_minute),
+            http=http,
+            drain_timeout=drain_timeout,
+        )
     )

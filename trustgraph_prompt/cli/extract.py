@@ -87,6 +87,8 @@ def command(
         raise ConfigError("is the chunk that is asked about, and cannot be given", where="--term text")
     for definition in asked:
         options.warn_of_terms(definition, {"text", *terms})
+        if definition.template.dialect == "jinja" and (missing := definition.missing({"text", *terms})):
+            raise ConfigError(f"{definition.id} needs it: --term {missing[0]}=…", where=f"term {missing[0]}")
     provider = options.provider(script, base_url, model, prefill, native_schema)
     jobs = extract.jobs(files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size)
     destination = Destination(out, files)

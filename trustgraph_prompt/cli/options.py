@@ -170,7 +170,7 @@ def provider(
     from trustgraph_prompt.llm import OpenAIProvider
 
     kind = cast("Literal['assistant', 'vllm', 'prefix'] | None", prefill and prefill.value)
-    return OpenAIProvider(base_url, model, api_key=_api_key(), prefill=kind, native_schema=native_schema)
+    return OpenAIProvider(base_url, model, api_key=api_key(), prefill=kind, native_schema=native_schema)
 
 
 def cache(url: str) -> Cache:
@@ -231,13 +231,11 @@ def terms(given: list[str] | None) -> dict[str, object]:
 def warn_of_terms(definition: PromptDefinition, given: Iterable[str]) -> None:
     """Say which terms the prompt does not know, and which it misses."""
     given = set(given)
-    needs = [template.needs() for template in (definition.template, definition.system)]
-    named = {name for each in needs for name in each.named}
-    required = {name for each in needs for name in each.required}
+    named = definition.template.needs.named | definition.system.needs.named
     for name in sorted(given - named):
         known = ", ".join(sorted(named)) or "none"
         output.note(f"warning: {definition.id} does not use the term {name}; its terms: {known}")
-    for name in sorted(required - given - definition.terms.keys()):
+    for name in definition.missing(given):
         output.note(f"warning: {definition.id} has nothing where its term {name} stands: --term {name}=…")
 
 
@@ -290,7 +288,8 @@ def _scripted(script: str) -> Provider:
     return ScriptedProvider.load(recording(script))
 
 
-def _api_key() -> str | None:
-    if path := os.environ.get("OPENAI_API_KEY_FILE"):
+def api_key(variable: str = "OPENAI_API_KEY") -> str | None:
+    """What an environment variable holds, or the file that `<variable>_FILE` names. Raises `ConfigError`."""
+    if path := os.environ.get(f"{variable}_FILE"):
         return read_text(Path(path)).strip()
-    return os.environ.get("OPENAI_API_KEY")
+    return os.environ.get(variable)

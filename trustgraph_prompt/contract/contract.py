@@ -13,15 +13,14 @@ from typing import Any, Literal, NamedTuple, get_args
 import orjson
 
 from trustgraph_prompt.contract.branches import branches_of, declares, discriminator_of
-from trustgraph_prompt.contract.build import Build, Refused, elements
 from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
 from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import Limits
-from trustgraph_prompt.contract.of import describe
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.schema import Schema, plain_schema
+from trustgraph_prompt.contract.types import Build, Refused, describe, elements
 from trustgraph_prompt.contract.versions import PROPERTY, Version, Versioned, Versions, parse_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
 

@@ -79,7 +79,7 @@ class Limits:
 
         Raises `ProviderRateLimit` where the server wants to be left alone for longer than `LONGEST_WAIT`.
         """
-        gate = self._gates.setdefault(server, _Gate(server))
+        gate = self._gates.get(server) or self._gates.setdefault(server, _Gate(server))
         self.waiting += 1
         try:
             async with gate.line:
@@ -145,8 +145,9 @@ class Limits:
                 one.cancel()
 
     def _tell_of_change(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        if self.waiting:
+            self._changed.set()
+            self._changed = asyncio.Event()
 
 
 @dataclass(slots=True)
@@ -222,7 +223,7 @@ class _Gate:
 
         What went through before the last closing only counts where its own wait is longer.
         """
-        asked = min(retry_after or 0.0, _LONGEST_BELIEVED)
+        asked = max(0.0, min(retry_after or 0.0, _LONGEST_BELIEVED))
         if closings < self.closings:
             self._opens = max(self._opens, self._closed + asked)
             return None

@@ -112,7 +112,8 @@ class ScriptedProvider(Completer):
             yield Delta(text[start : start + answer.chunk], model=answer.model)
             await asyncio.sleep(0)
         if answer.error is not None:
-            raise type(answer.error)(str(answer.error), retry_after=answer.error.retry_after)
+            error = answer.error
+            raise type(error)(str(error), retry_after=error.retry_after, loggable=error.loggable)
         cut = len(text) < len(answer.text)
         yield Delta(
             finish_reason="length" if cut and answer.finish_reason == "stop" else answer.finish_reason,

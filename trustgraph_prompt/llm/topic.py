@@ -28,8 +28,9 @@ class TopicProvider(Completer):
     """Asks by way of a caller, which stays the caller of who made it: `close` leaves it open.
 
     A worker of TrustGraph's takes system, prompt and schema of a call, tells no finish reason, and sets its
-    model by itself. `model` is the model where no response names one, `place` the topic that is asked on.
-    `timeout` is how many seconds may pass without a response.
+    model by itself. `model` is the model where no response names one, `place` the broker and topic asked on.
+    `timeout` is how many seconds may pass without a response; our worker, which is told, begins no answer
+    later than that.
     """
 
     prefill = False
@@ -48,15 +49,15 @@ class TopicProvider(Completer):
         for want of a broker. Who leaves no longer hears the worker, which answers to the end all the same.
         """
         try:
-            request = topic_wire.request(call).encode()
+            request = topic_wire.request(call, self._timeout).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
-        model, answer = self.identity.model or None, _Answer()
+        model, pieces = self.identity.model or None, _Pieces()
         try:
             async with aclosing(self._caller.call(request, timeout=self._timeout)) as responses:
                 async for message in responses:
                     response = TextCompletionResponse.decode(message.data)
-                    delta = replace(topic_wire.delta(response, model), text=answer.take(response))
+                    delta = replace(topic_wire.delta(response, model), text=pieces.take(response))
                     model = None  # once is enough
                     if delta != Delta():
                         yield delta
@@ -69,13 +70,13 @@ class TopicProvider(Completer):
         except MessageTooLarge as error:
             raise ProviderInvalidRequest(str(error)) from error
         except BrokerError as error:
-            raise ProviderUnavailable(str(error)) from error
+            raise ProviderUnavailable(str(error), loggable=str(error)) from error
 
     async def close(self) -> None:
         """Nothing is held."""
 
 
-class _Answer:
+class _Pieces:
     """The text of an answer, put together of responses of which a topic may lose or repeat some."""
 
     def __init__(self) -> None:

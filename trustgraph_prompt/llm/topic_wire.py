@@ -15,6 +15,7 @@ from trustgraph_prompt.errors import (
     ProviderUnavailable,
     ProviderUnsupportedContentBlock,
     RequestError,
+    excerpt,
 )
 from trustgraph_prompt.llm.records import (
     Call,
@@ -38,11 +39,17 @@ _WORDS: Mapping[str, str] = {"user": "User", "assistant": "Assistant"}
 #: Digits of the number of a call: nobody makes more of them.
 _LONGEST_NUMBER = 9
 
-_NUMBERS = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
-_COUNTS = ("max_tokens", "seed")
+#: From where to where a number may be: wider than any server takes it.
+_NUMBERS: Mapping[str, tuple[float, float]] = {
+    "temperature": (0, 100),
+    "top_p": (0, 1),
+    "frequency_penalty": (-100, 100),
+    "presence_penalty": (-100, 100),
+}
+_MOST_TOKENS = 2**31 - 1
 
 
-def request(call: Call) -> TextCompletionRequest:
+def request(call: Call, seconds_left: float | None = None) -> TextCompletionRequest:
     """A call as a request. Raises the `ProviderError` for what does not go onto this wire."""
     if call.tools or any(message.role == "tool" or message.tool_calls for message in call.messages):
         raise ProviderInvalidRequest("tools do not go onto this wire")
@@ -65,6 +72,7 @@ def request(call: Call) -> TextCompletionRequest:
         schema_in_words=call.schema_in_words,
         direct=True,
         labels=call.labels,
+        seconds_left=seconds_left,
     )
 
 
@@ -135,22 +143,43 @@ def _set(config: RuntimeConfig) -> dict[str, Any] | None:
 def _config(settings: Mapping[str, Any]) -> RuntimeConfig:
     known = {field.name for field in fields(RuntimeConfig)}
     for name, value in settings.items():
-        if value is not None and not _fits(name, value):
-            raise RequestError(f"TextCompletionRequest/settings/{name} has a value that it cannot have")
+        if value is not None:
+            _check(name, value, "TextCompletionRequest/settings")
     values = {name: value for name, value in settings.items() if name in known and value is not None}
     if "stop_sequences" in values:
         values["stop_sequences"] = tuple(values["stop_sequences"])
     return RuntimeConfig(**values)
 
 
-def _fits(name: str, value: Any) -> bool:
-    if name in _COUNTS:
-        return isinstance(value, int) and not isinstance(value, bool)
-    if name in _NUMBERS:
-        return isinstance(value, int | float) and not isinstance(value, bool)
-    if name == "stop_sequences":
-        return isinstance(value, list) and all(isinstance(text, str) for text in value)
-    return name != "extras" or isinstance(value, dict)
+def _check(name: str, value: Any, where: str) -> None:
+    """Raises `RequestError` for a value that the setting cannot have."""
+    match name:
+        case "max_tokens" | "max_completion_tokens":
+            fits = _is_a(value, int) and 1 <= value <= _MOST_TOKENS
+            expected = f"a whole number from 1 to {_MOST_TOKENS}"
+        case "seed":
+            fits, expected = _is_a(value, int), "a whole number"
+        case "stop_sequences":
+            fits = isinstance(value, list) and all(isinstance(text, str) for text in value)
+            expected = "an array of texts"
+        case "extras":
+            fits, expected = isinstance(value, dict), "an object"
+        case _ if name in _NUMBERS:
+            least, most = _NUMBERS[name]
+            fits = _is_a(value, int | float) and least <= value <= most
+            expected = f"a number from {least} to {most}"
+        case _:
+            return
+    if not fits:
+        raise RequestError(f"{where}/{name}: found {excerpt(repr(value), 40)}, expected {expected}")
+    if name == "extras":
+        for limit in ("max_tokens", "max_completion_tokens"):
+            if value.get(limit) is not None:
+                _check(limit, value[limit], f"{where}/extras")
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 def _usage(response: TextCompletionResponse) -> Usage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -117,6 +117,11 @@ class PromptDefinition:
     def under(self, system: Template) -> PromptDefinition:
         """The same prompt in a workspace with this system message."""
         return self if self.own_system or self.system is system else replace(self, system=system)
+
+    def missing(self, terms: Iterable[str]) -> list[str]:
+        """The terms that its templates need and that neither `terms` nor the prompt itself has."""
+        required = self.template.needs.required | self.system.needs.required
+        return sorted(required.difference(terms, self.terms))
 
     def question(self, terms: Mapping[str, object]) -> Question:
         """The question with `terms` filled in, over the prompt's own. Raises `RenderError`."""

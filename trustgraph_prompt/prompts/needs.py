@@ -18,7 +18,8 @@ class Needs(NamedTuple):
 def needs(tree: nodes.Template) -> Needs:
     """The names that a template reads and does not bind itself, by a loop.
 
-    What a condition asks for, or a filter or test is about (`default`, `is defined`), may be absent.
+    What a condition asks for, what a loop with an `else` repeats, or what a filter or test is about
+    (`default`, `is defined`), may be absent.
     """
     bound = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"} | {"loop"}
     named = frozenset(_names(tree) - bound)
@@ -35,6 +36,9 @@ def _asked(tree: nodes.Template) -> Iterator[nodes.Node]:
     conditions: list[nodes.If | nodes.CondExpr] = [*tree.find_all(nodes.If), *tree.find_all(nodes.CondExpr)]
     for condition in conditions:
         yield condition.test
+    for loop in tree.find_all(nodes.For):
+        if loop.else_:
+            yield loop.iter
     for either in tree.find_all(nodes.Or):
         yield either.left
     for applied in (*tree.find_all(nodes.Filter), *tree.find_all(nodes.Test)):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import orjson
 
-from trustgraph_prompt.errors import ConfigError, PromptError, RequestError
+from trustgraph_prompt.errors import ConfigError, PromptError, RequestError, excerpt
 from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Question, system_template
 from trustgraph_prompt.prompts.template import Template
 
@@ -80,13 +80,21 @@ class PromptSet:
     def question(self, prompt_id: str, terms: Mapping[str, object]) -> tuple[PromptDefinition, Question]:
         """The prompt of that id or alias, and its question with `terms` filled in.
 
-        Raises `RequestError` (type `unknown-prompt`), and `RenderError` when the terms do not do.
+        Raises `RequestError` (type `unknown-prompt`, or `missing-term` where a template of our own dialect
+        needs more than there is; TrustGraph's writes nothing there), and `RenderError` when the terms do not
+        do.
         """
         prompt = self.find(prompt_id)
         if prompt is None:
             refusal = self.refused.get(PREFIX + prompt_id)
             because = f": its definition was refused: {refusal}" if refusal else ""
             raise RequestError(f"there is no prompt `{prompt_id:.100}`{because}", type="unknown-prompt")
+        if prompt.template.dialect == "jinja" and (missing := prompt.missing(terms)):
+            given = excerpt(", ".join(sorted(terms)) or "none")
+            raise RequestError(
+                f"the prompt `{prompt.id}` needs the term {', '.join(missing)}; given: {given}",
+                type="missing-term",
+            )
         return prompt, prompt.question(terms)
 
 

@@ -26,14 +26,20 @@ MAX_SOURCE = 128 * 1024
 
 
 class Template:
-    """A compiled template. Rendering it changes nothing, and costs no more than the limits allow."""
+    """A compiled template. Rendering it changes nothing, and costs no more than the limits allow.
 
-    __slots__ = ("_template", "dialect", "source", "where")
+    `needs` are the terms that it names.
+    """
 
-    def __init__(self, source: str, dialect: Dialect, where: str | None, template: jinja2.Template) -> None:
+    __slots__ = ("_template", "dialect", "needs", "source", "where")
+
+    def __init__(
+        self, source: str, dialect: Dialect, where: str | None, template: jinja2.Template, needs: Needs
+    ) -> None:
         self.source = source
         self.dialect = dialect
         self.where = where
+        self.needs = needs
         self._template = template
 
     @classmethod
@@ -50,13 +56,9 @@ class Template:
                 expected=f"at most {MAX_SOURCE:,} characters",
             )
         try:
-            return cls(source, dialect, where, _compile(source, _sandbox(dialect)))
+            return cls(source, dialect, where, *_compile(source, _sandbox(dialect)))
         except TemplateError as error:
             raise (error.at(where) if where else error) from error.__cause__
-
-    def needs(self) -> Needs:
-        """The terms that it names. Reads the source once more: for who checks, not for who renders."""
-        return needs(_sandbox(self.dialect).tree(self.source))
 
     def render(self, terms: Mapping[str, object]) -> str:
         """The text with its terms filled in; what is undefined is left out.
@@ -97,17 +99,18 @@ def _sandbox(dialect: Dialect) -> Sandbox:
     return Jinja() if dialect == "jinja" else Ibis()
 
 
-def _compile(source: str, sandbox: Sandbox) -> jinja2.Template:
+def _compile(source: str, sandbox: Sandbox) -> tuple[jinja2.Template, Needs]:
     try:
         # Odd escapes in string literals make Python warn about the template's author, not about us.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = sandbox.tree(source)
             check(tree, sandbox)
+            needed = needs(tree)
             metered: nodes.Template = Metered().visit(tree)
             metered.set_environment(sandbox)
             code = sandbox.compile(metered)
-        return sandbox.template_class.from_code(sandbox, code, {})
+        return sandbox.template_class.from_code(sandbox, code, {}), needed
     except TemplateError:
         raise
     except jinja2.TemplateSyntaxError as error:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from trustgraph_prompt.wire.chunk import Chunk, Metadata
 from trustgraph_prompt.wire.coding import MAX_MESSAGE_BYTES, canonical, decode, encode
-from trustgraph_prompt.wire.completion import ModelInfo, TextCompletionRequest, TextCompletionResponse
 from trustgraph_prompt.wire.error import Error
 from trustgraph_prompt.wire.prompt import PromptRequest, PromptResponse
+from trustgraph_prompt.wire.text_completion import ModelInfo, TextCompletionRequest, TextCompletionResponse
 
 __all__ = [
     "MAX_MESSAGE_BYTES",

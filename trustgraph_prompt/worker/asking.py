@@ -1,8 +1,10 @@
-"""A question is put to a model, once for each request: measured, logged, within the budget of its flow."""
+"""A question is put to a model, once for each request: paid for, written down, and only then looked at."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from trustgraph_prompt.ask import Listen, ask
 from trustgraph_prompt.errors import ProviderError, Reason
@@ -12,6 +14,7 @@ from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker import logs
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.request import Request
 
 log = logging.getLogger(__name__)
@@ -24,11 +27,13 @@ async def put(
     request: Request,
     flow: Flow,
     desk: Desk,
+    entry: Entry,
     *,
     listen: Listen,
     retry: RetryPolicy = RetryPolicy(),
-) -> Outcome:
-    """What came of the question. What `listen` raises ends it."""
+    judge: Callable[[Outcome], Outcome] = lambda outcome: outcome,
+) -> None:
+    """Write into `entry` what came of the question, as `judge` sees it. What `listen` raises ends it."""
     started = desk.clock()
     with logs.about(prompt=prompt.id), desk.tracing.asking(prompt) as tell:
         outcome = await ask(
@@ -44,10 +49,13 @@ async def put(
             sleep=desk.sleep,
             cache=desk.cache,
         )
-        tell(outcome)
-        desk.metrics.asked(flow.name, prompt.id, outcome, desk.clock() - started)
-        if desk.cache is not None and prompt.cache is not None:
-            desk.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
+        entry.asked = prompt, judge(outcome)
+        with _harmless():
+            tell(outcome)
+        with _harmless():
+            desk.metrics.asked(flow.name, prompt.id, outcome, desk.clock() - started)
+            if desk.cache is not None and prompt.cache is not None:
+                desk.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
         log.info(
             "%s",
             outcome.reason.value,
@@ -60,7 +68,15 @@ async def put(
                 "cached": outcome.cached or None,
             },
         )
-    return outcome
+
+
+@contextmanager
+def _harmless() -> Iterator[None]:
+    """What was paid for stands, whatever befalls who looks at it."""
+    try:
+        yield
+    except Exception:
+        log.exception("an outcome could not be shown; it stands all the same")
 
 
 def is_transient(outcome: Outcome) -> bool:

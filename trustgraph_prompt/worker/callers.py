@@ -51,6 +51,10 @@ class _Pair:
                 await self.close()
             raise
 
+    @property
+    def closed(self) -> bool:
+        return False  # it opens another
+
     async def close(self) -> None:
         caller, self._opened = self._opened, None
         if caller is not None:
@@ -59,6 +63,8 @@ class _Pair:
 
     async def _open(self) -> Caller:
         async with self._opening:
+            if self._opened is not None and self._opened.closed:
+                await self.close()
             if self._opened is None:
                 if self._callers.broker is None:
                     raise BrokerUnavailable("there is no broker yet")

@@ -19,7 +19,10 @@ from trustgraph_prompt.worker.tracing import Tracing
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """The collaborators of the loops of one process; `prompts` has the current snapshot of each workspace."""
+    """The collaborators of the loops of one process; `prompts` has the current snapshot of each workspace.
+
+    `failing` says of a flow why its provider failed, until it answers again.
+    """
 
     prompts: Mapping[str, PromptSet]
     provider: Callable[[Flow], Provider]
@@ -27,6 +30,7 @@ class Desk:
     metrics: Metrics
     journal: Journal = field(default_factory=Journal)
     cache: Cache | None = None
+    failing: dict[str, str] = field(default_factory=dict)
     tracing: Tracing = field(default_factory=Tracing)
     clock: Callable[[], float] = time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

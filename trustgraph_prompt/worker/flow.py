@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,9 @@ from trustgraph_prompt.authored import check, read_yaml
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
+
+HOTTEST = 100
+"""The highest temperature that somebody may mean; servers take less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,12 @@ class Outputs:
 class ProviderChoice:
     """A provider other than the one of the process. The key comes from the environment variable `key_env`.
 
-    The rest is as `OpenAIProvider` has it.
+    Without one it comes from `OPENAI_API_KEY`, if that holds any. The rest is as `OpenAIProvider` has it.
     """
 
     base_url: str
     model: str
-    key_env: str = "OPENAI_API_KEY"
+    key_env: str | None = None
     prefill: Literal["assistant", "vllm", "prefix"] | None = None
     native_schema: bool | None = None
     images: bool | None = None
@@ -215,7 +219,7 @@ def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice 
     return ProviderChoice(
         choice["base-url"],
         choice["model"],
-        choice.get("key-env", "OPENAI_API_KEY"),
+        choice.get("key-env"),
         prefill=choice.get("prefill"),
         native_schema=choice.get("native-schema"),
         images=choice.get("images"),
@@ -224,29 +228,24 @@ def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice 
 
 def _temperature(value: str | float | None, where: str) -> float | None:
     """TrustGraph's parameters are texts."""
-    try:
-        return None if value is None else float(value)
-    except ValueError:
-        raise FlowError(
-            "no temperature", where=where, path="/parameters/temperature", found=value, expected="a number"
-        ) from None
+    if value is None:
+        return None
+    with suppress(ValueError, OverflowError):
+        if "_" not in str(value) and 0 <= float(value) <= HOTTEST:
+            return float(value)
+    raise FlowError(
+        "no temperature",
+        where=where,
+        path="/parameters/temperature",
+        found=value,
+        expected=f"a number from 0 to {HOTTEST}",
+    )
 
 
 def _check_topics(flow: Flow, where: str) -> None:
-    if isinstance(flow.provider, TopicChoice) and flow.provider.request == flow.input.topic:
-        raise FlowError(
-            "the flow would ask itself",
-            where=where,
-            path="/provider/request",
-            found=flow.input.topic,
-            expected="another topic than /input/topic",
-        )
-    outputs = {
-        "/outputs/answers": flow.outputs.answers,
-        "/outputs/response": flow.outputs.response,
-        **{f"/outputs/objects {kind}".rstrip(): topic for kind, topic in flow.outputs.objects.items()},
-    }
-    for path, topic in outputs.items():
+    if isinstance(flow.provider, TopicChoice):
+        _check_provider(flow, flow.provider, where)
+    for path, topic in _outputs(flow).items():
         if topic == flow.input.topic:
             raise FlowError(
                 "the flow would get its own output as requests",
@@ -263,6 +262,38 @@ def _check_topics(flow: Flow, where: str) -> None:
                 found=topic,
                 expected="a persistent topic",
             )
+
+
+def _check_provider(flow: Flow, over: TopicChoice, where: str) -> None:
+    if flow.model is not None:
+        raise FlowError(
+            "the worker that is asked over topics has a model of its own",
+            where=where,
+            path="/parameters/model",
+            found=flow.model,
+            expected="none, or /provider/model for what that is called",
+        )
+    taken = {"/input/topic": flow.input.topic, **_outputs(flow)}
+    for path, topic in (("/provider/request", over.request), ("/provider/response", over.response)):
+        for other, its in taken.items():
+            if topic == its:
+                raise FlowError(
+                    "the flow would hear itself",
+                    where=where,
+                    path=path,
+                    found=topic,
+                    expected=f"another topic than {other}",
+                )
+        taken[path] = topic
+
+
+def _outputs(flow: Flow) -> dict[str, str | None]:
+    """The topics of the outputs by their place in the file."""
+    return {
+        "/outputs/answers": flow.outputs.answers,
+        "/outputs/response": flow.outputs.response,
+        **{f"/outputs/objects {kind}".rstrip(): topic for kind, topic in flow.outputs.objects.items()},
+    }
 
 
 @cache

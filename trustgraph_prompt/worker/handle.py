@@ -1,46 +1,94 @@
-"""What is done about one request: paid for once, sent out as often as it takes."""
+"""What is done about one request: paid for once, sent out as often as it takes, never begun anew."""
 
 from __future__ import annotations
 
+import logging
 from functools import partial
+from typing import Protocol
 
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.asking import is_transient, put
-from trustgraph_prompt.worker.completion import complete
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.outbox import Outbox
 from trustgraph_prompt.worker.request import Request
+from trustgraph_prompt.worker.text_completion import TextCompletion
+
+log = logging.getLogger(__name__)
 
 
 async def handle(request: Request, flow: Flow, desk: Desk, entry: Entry, *, last: bool) -> Outcome:
     """Ask, and send out what came of it; what the journal knows is not asked again.
 
     A provider that is unavailable for now has its outcome returned and nothing sent, unless this delivery
-    is the `last`. Raises `RequestError`, `RenderError`, `BrokerError`.
+    is the `last`, the requester tries again itself, or has some of the answer. Raises `RequestError`,
+    `RenderError`, `BrokerError`.
     """
+    work: _Work
     if request.completion is not None:
-        return await complete(request, request.completion, flow, desk, entry, last=last)
-    outbox = Outbox(request, flow, desk.producers, entry)
-    prompt, outcome = entry.asked or await _ask(request, flow, desk, outbox)
-    if is_transient(outcome) and not last:
-        return outcome
-    entry.asked = prompt, outcome
-    if entry.answered:
-        await outbox.respond(outcome)
+        work = TextCompletion(request, request.completion, flow, desk, entry)
     else:
-        await outbox.finish(prompt, outcome)
-        entry.answered = True
+        work = _PromptRequest(request, flow, desk, entry)
+    if entry.asked is None:
+        await work.ask()
+    assert entry.asked is not None
+    prompt, outcome = entry.asked
+    if is_transient(outcome) and not (last or work.direct or entry.begun):
+        entry.forget()
+        return outcome
+    await work.finish(prompt, outcome)
+    entry.answered = True
     return outcome
 
 
-async def _ask(request: Request, flow: Flow, desk: Desk, outbox: Outbox) -> tuple[PromptDefinition, Outcome]:
-    snapshot = desk.prompts.get(flow.workspace)
-    if snapshot is None or not snapshot.prompts:
-        raise RequestError(f"workspace {flow.workspace!r} has no prompts", type="no-configuration")
-    prompt, question = snapshot.question(request.prompt, request.terms)
-    listen = partial(outbox.piece, prompt)
-    return prompt, await put(prompt, question, desk.provider(flow), request, flow, desk, listen=listen)
+class _Work(Protocol):
+    """One kind of request. `direct` says that who sent it tries again itself."""
+
+    @property
+    def direct(self) -> bool: ...
+
+    async def ask(self) -> None:
+        """Have the answer written into the journal's entry, and send out what of it can go at once."""
+
+    async def finish(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
+        """Send out the rest."""
+
+
+class _PromptRequest:
+    """A prompt is asked for, or a chunk is to be put to one."""
+
+    direct = False
+
+    def __init__(self, request: Request, flow: Flow, desk: Desk, entry: Entry) -> None:
+        self._request = request
+        self._flow = flow
+        self._desk = desk
+        self._entry = entry
+        self._outbox = Outbox(request, flow, desk.producers, entry)
+
+    async def ask(self) -> None:
+        snapshot = self._desk.prompts.get(self._flow.workspace)
+        if snapshot is None or not snapshot.prompts:
+            raise RequestError(f"workspace {self._flow.workspace!r} has no prompts", type="no-configuration")
+        prompt, question = snapshot.question(self._request.prompt, self._request.terms)
+        if missing := prompt.missing(self._request.terms):
+            log.warning("%s has nothing where its terms stand: %s", prompt.id, ", ".join(missing))
+        await put(
+            prompt,
+            question,
+            self._desk.provider(self._flow),
+            self._request,
+            self._flow,
+            self._desk,
+            self._entry,
+            listen=partial(self._outbox.piece, prompt),
+        )
+
+    async def finish(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
+        if self._entry.answered:
+            await self._outbox.respond(outcome)
+        else:
+            await self._outbox.finish(prompt, outcome)

@@ -30,12 +30,12 @@ PARSED = 6
 class Entry:
     """One request of one flow.
 
-    `asked` is what was paid for; `streamed` that some of it went to the requester as it came, `told` how many
-    characters of a completion did, `answered` that everything went out.
+    `asked` is what was paid for. `begun` says that the requester has some of the answer, which is then never
+    begun anew; `told` how many characters of its text. `answered` says that everything went out.
     """
 
     asked: tuple[PromptDefinition, Outcome] | None = None
-    streamed: bool = False
+    begun: bool = False
     told: int = 0
     answered: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -43,7 +43,7 @@ class Entry:
 
     def forget(self) -> None:
         """As if it had never been asked."""
-        self.asked, self.streamed, self.told, self.answered = None, False, 0, False
+        self.asked, self.begun, self.told, self.answered = None, False, 0, False
 
     @property
     def weight(self) -> int:

@@ -85,6 +85,12 @@ class FlowLoop:
 
     async def _one(self, message: Message, settler: Settler) -> None:
         """All that happens to one message; whatever goes wrong stays here."""
+        try:
+            await self._watched(message, settler)
+        except Exception:
+            log.exception("this is a defect of the worker; the message stays unacknowledged")
+
+    async def _watched(self, message: Message, settler: Settler) -> None:
         request = message.properties.get("id") or message.id
         with (
             logs.about(flow=self._flow.name, request=request),
@@ -101,8 +107,6 @@ class FlowLoop:
                     await self._work(message, settler, tell)
             except asyncio.CancelledError:
                 await settler.abandon(message)
-            except Exception:
-                log.exception("this is a defect of the worker; the message stays unacknowledged")
             finally:
                 self._in_work.discard(task)
 
@@ -111,19 +115,23 @@ class FlowLoop:
         try:
             request = decode(message, flow)
         except RequestError as error:
-            tell(error)
             await settler.settle(message, error)
+            tell(error)
             return
         async with desk.journal.entry(flow.name, request.id, message.data) as entry:
             again: Message | None = message
-            while again is not None:
-                result: Outcome | Exception
-                try:
-                    last = again.deliveries >= flow.deliveries
-                    result = await handle(request, flow, desk, entry, last=last)
-                except Exception as error:
-                    result = error
-                again = await settler.settle(again, result, request, entry)
+            try:
+                while again is not None:
+                    result: Outcome | Exception
+                    try:
+                        last = again.deliveries >= flow.deliveries
+                        result = await handle(request, flow, desk, entry, last=last)
+                    except Exception as error:
+                        result = error
+                    again = await settler.settle(again, result, request, entry)
+            except asyncio.CancelledError:
+                await settler.abandon(message, request, entry)
+                return
             tell(result)
 
 

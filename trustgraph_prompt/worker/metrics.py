@@ -14,6 +14,10 @@ from trustgraph_prompt.worker.call_metrics import CallMetrics
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
+MAX_MODELS, MAX_MODEL = 100, 100
+"""Names of models that are counted apart, and characters of each: the names are whatever servers say."""
+
+
 class Metrics:
     """The metrics of one worker, in a registry of their own."""
 
@@ -57,6 +61,7 @@ class Metrics:
         self._buried = counter("dead_letters", "Requests that became dead letters", "flow", "error")
         self._prompts = gauge("prompts", "Prompts that are served", "workspace")
         self._refused = gauge("config_refused", "Config entries that are refused", "workspace")
+        self._models: set[str] = set()
         self.calls = CallMetrics(self.registry, prefix)
 
     @contextmanager
@@ -77,12 +82,19 @@ class Metrics:
         if outcome.truncated:
             self._truncated.labels(flow, prompt).inc()
         for call in outcome.calls:
-            model = call.model or ""
+            model = self._known(call.model or "")
             self._calls.labels(flow, prompt, model, call.why).inc()
             self._tokens.labels(flow, prompt, model, "in", reason).inc(call.usage.prompt_tokens or 0)
             self._tokens.labels(flow, prompt, model, "out", reason).inc(call.usage.completion_tokens or 0)
             if call.cost is not None:
                 self._cost.labels(flow, prompt, model).inc(call.cost)
+
+    def _known(self, model: str) -> str:
+        """The model as a label; "other" for one too many."""
+        model = model[:MAX_MODEL]
+        if len(self._models) < MAX_MODELS:
+            self._models.add(model)
+        return model if model in self._models else "other"
 
     def looked_up(self, flow: str, prompt: str, *, hit: bool) -> None:
         """A request of a prompt with a cache was answered: from there, or by asking."""

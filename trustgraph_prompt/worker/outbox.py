@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -87,19 +87,17 @@ class Outbox:
         """Something that stands; a json value waits for `finish`, which sends it once.
 
         So does trouble with the broker, since the model is being paid. Nothing is streamed after it, and the
-        last response has the whole answer.
+        last response has the rest of a text, or all objects.
         """
         objects = piece.objects if prompt.contract.format == "jsonl" else ()
         try:
             for value in objects:
                 await self._publish(prompt, value)
-            text = piece.text + "".join(wire.encode(value).decode() + "\n" for value in objects)
+            text = piece.text + "".join(map(_line, objects))
             if self._request.streaming and text and self._trouble is None:
-                await self._send(wire.PromptResponse(text=text, end_of_stream=False))
-                self._entry.streamed = True
+                await in_parts(text, self._tell)
         except BrokerError as error:
             self._trouble = error
-            self._entry.streamed = False
 
     async def finish(self, prompt: PromptDefinition, outcome: Outcome) -> None:
         """Publish what is missing, then the answer, then respond. Raises `BrokerError`."""
@@ -117,7 +115,12 @@ class Outbox:
 
     async def respond(self, outcome: Outcome) -> None:
         """The last response to the request; an error where the outcome is of no use to the requester."""
-        await self._send(_response(outcome, streamed=self._entry.streamed))
+        await self._send(_response(outcome, told=self._entry.told))
+
+    async def _tell(self, text: str) -> None:
+        await self._send(wire.PromptResponse(text=text, end_of_stream=False))
+        self._entry.begun = True
+        self._entry.told += len(text)
 
     async def _send(self, response: wire.PromptResponse) -> None:
         await send_response(self._producers, self._flow, self._request.id, response)
@@ -156,15 +159,32 @@ def refusal(flow: Flow, error: wire.Error) -> Response:
 
 
 async def send_response(producers: Producers, flow: Flow, id: str, response: Response) -> None:
-    """Put a response on the flow's response topic, where it has one, under the request's id."""
+    """Put a response on the flow's response topic, where it has one, under the request's id.
+
+    A last one that is too large becomes the error `too-large`. Raises `BrokerError`.
+    """
     topic, properties = flow.outputs.response, {"id": id}
     if topic is None:
         return
     try:
         await producers.send(topic, response.encode(), properties=properties)
     except MessageTooLarge as error:
+        if not response.end_of_stream:
+            raise
         smaller = refusal(flow, wire.Error("too-large", str(error)))
         await producers.send(topic, smaller.encode(), properties=properties)
+
+
+async def in_parts(text: str, tell: Callable[[str], Awaitable[None]]) -> None:
+    """Tell a text, in as many parts as the broker's limit wants. Raises what `tell` raises."""
+    try:
+        await tell(text)
+    except MessageTooLarge:
+        if len(text) < 2:
+            raise
+        half = len(text) // 2
+        await in_parts(text[:half], tell)
+        await in_parts(text[half:], tell)
 
 
 def _seen(sending: asyncio.Task[None]) -> None:
@@ -181,10 +201,11 @@ def _objects(outcome: Outcome) -> list[object]:
     return [value for value in values if isinstance(value, dict)]
 
 
-def _response(outcome: Outcome, *, streamed: bool) -> wire.PromptResponse:
+def _response(outcome: Outcome, *, told: int) -> wire.PromptResponse:
+    """The last response; `told` characters went out as they came."""
     last = outcome.calls[-1] if outcome.calls else None
     usage = outcome.usage
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "in_token": usage.prompt_tokens,
         "out_token": usage.completion_tokens,
         "model": last.model if last else outcome.model,
@@ -194,9 +215,13 @@ def _response(outcome: Outcome, *, streamed: bool) -> wire.PromptResponse:
         "rejected": len(outcome.rejected),
     }
     if not is_served(outcome):
-        return wire.PromptResponse(error=wire.Error("llm-error", outcome.explain()), **told)
+        return wire.PromptResponse(error=wire.Error("llm-error", outcome.explain()), **facts)
     if outcome.contract.format == "text":
-        return wire.PromptResponse(text="" if streamed else outcome.value, **told)
-    if streamed:
-        return wire.PromptResponse(text="", **told)
-    return wire.PromptResponse(object=wire.encode(outcome.value).decode(), **told)
+        return wire.PromptResponse(text=outcome.value[told:], **facts)
+    if told and told >= sum(len(_line(value)) for value in outcome.value):
+        return wire.PromptResponse(text="", **facts)
+    return wire.PromptResponse(object=wire.encode(outcome.value).decode(), **facts)
+
+
+def _line(value: object) -> str:
+    return wire.encode(value).decode() + "\n"

@@ -73,9 +73,9 @@ def verdict(result: Outcome | Exception) -> Done | Again | Dead:
         case Outcome() if is_served(result):
             return Done()
         case Outcome(cause=ProviderError() as cause) if is_transient(result):
-            return Again(Error("llm-error", str(cause)), cause.category, cause.retry_after or 0.0)
+            return Again(Error("llm-error", str(cause)), _loggable(cause), cause.retry_after or 0.0)
         case Outcome(cause=ProviderError() as cause):
-            return Dead(Error("llm-error", f"{cause.category}: {cause}"), cause.category)
+            return Dead(Error("llm-error", f"{cause.category}: {cause}"), _loggable(cause))
         case Outcome():
             places = ", ".join(dict.fromkeys(f"{i.reason} at {i.path or '/'}" for i in result.issues[:5]))
             return Dead(Error("llm-error", f"{result.reason}: {result.explain()}"), places or result.reason)
@@ -115,42 +115,55 @@ class Settler:
         topic would not bring it back. `request` and its `entry` in the journal, where it is a request.
         """
         decision = verdict(result)
+        self._note(result)
         if isinstance(decision, Done):
             await self._patiently(self._consumer.acknowledge, message)
             return None
-        # an outcome that may come again was answered all the same where it was the last try
-        answered = isinstance(result, Outcome) and entry is not None and entry.answered
         tries_left = message.deliveries < self._flow.deliveries
-        if isinstance(decision, Again) and tries_left and not answered:
-            return await self._put_off(message, decision)
+        if isinstance(decision, Again) and tries_left and _may_go_on(result, entry):
+            return await self._put_off(message, decision, entry)
         if isinstance(result, Exception):
             await self._patiently(self._refuse, message, decision.error)
-        if self._flow.input.kind == "text-completion" and request_id(message):
-            # its requester has the error and asks again if it still wants to know: nobody needs a dead letter
-            log.error("no answer: %s: %s", decision.error.type, decision.why)
-            await self._patiently(self._consumer.acknowledge, message)
-            return None
-        log.error("dead letter: %s: %s", decision.error.type, decision.why)
-        self._desk.metrics.buried(self._flow.name, decision.error.type)
-        await self._patiently(self._bury, message, decision.error, request)
-        if entry is not None:
-            entry.forget()  # when it is replayed, it is asked anew
+        await self._patiently(self._give_up, message, decision, request)
+        if entry is not None and not self._is_completion(message):
+            entry.forget()  # when the dead letter is replayed, it is asked anew
         return None
 
-    async def abandon(self, message: Message) -> None:
-        """The process ends before the message was served: others get it, or its sender hears of it."""
-        if self._flow.input.persistent:
+    async def abandon(
+        self, message: Message, request: Request | None = None, entry: Entry | None = None
+    ) -> None:
+        """The process ends before the message was settled: others get it, or its sender hears of it.
+
+        So does who has some of the answer: others would begin it anew.
+        """
+        persistent, begun = self._flow.input.persistent, entry is not None and entry.begun
+        if persistent and not begun:
             return
         try:
-            await self._refuse(message, Error("shutting-down", "the worker is shutting down; ask again"))
+            if entry is not None and entry.answered:
+                await self._consumer.acknowledge(message)
+                return
+            error = Error("shutting-down", "the worker is shutting down; ask again")
+            await self._refuse(message, error)
+            if persistent:
+                await self._give_up(message, Dead(error, "the worker ended within the answer"), request)
         except BrokerError as error:
             log.error("could not even answer: %s", error)
 
-    async def _put_off(self, message: Message, decision: Again) -> Message | None:
+    def _note(self, result: Outcome | Exception) -> None:
+        """Keep in mind whether the provider answers."""
+        match result:
+            case Outcome(cause=ProviderError() as cause):
+                self._desk.failing[self._flow.name] = _loggable(cause)
+            case Outcome(cached=False):
+                self._desk.failing.pop(self._flow.name, None)
+
+    async def _put_off(self, message: Message, decision: Again, entry: Entry | None) -> Message | None:
         pause = max(min(decision.after, LONGEST_WISH), _pause(message.deliveries))
         self._desk.metrics.put_off(self._flow.name)
         log.warning("%s; again in %.1f s", decision.why, pause)
-        if self._flow.input.persistent:
+        begun = entry is not None and entry.begun  # only this process knows what the requester has
+        if self._flow.input.persistent and not begun:
             await self._patiently(self._consumer.retry, message, pause)
             return None
         await self._desk.sleep(min(pause, LONGEST_PAUSE))
@@ -160,6 +173,20 @@ class Settler:
         id = request_id(message)
         if id is not None:
             await send_response(self._desk.producers, self._flow, id, refusal(self._flow, error))
+
+    async def _give_up(self, message: Message, decision: Again | Dead, request: Request | None) -> None:
+        """A dead letter; nobody needs one of a text completion, whose requester asks again if it wants to."""
+        error, why = decision.error, decision.why
+        if self._is_completion(message):
+            log.error("no answer: %s: %s", error.type, why)
+            await self._consumer.acknowledge(message)
+            return
+        log.error("dead letter: %s: %s", error.type, why)
+        await self._bury(message, error, request)
+        self._desk.metrics.buried(self._flow.name, error.type)
+
+    def _is_completion(self, message: Message) -> bool:
+        return self._flow.input.kind == "text-completion" and request_id(message) is not None
 
     async def _bury(self, message: Message, error: Error, request: Request | None) -> None:
         properties = {"error": error.type, "flow": self._flow.name}
@@ -188,6 +215,22 @@ class Settler:
             await attempts(action, *args)
         except BrokerError as error:
             log.error("the message stays unacknowledged: %s", error)
+
+
+def _loggable(cause: ProviderError) -> str:
+    return f"{cause.category}: {cause.loggable}" if cause.loggable else cause.category
+
+
+def _may_go_on(result: Outcome | Exception, entry: Entry | None) -> bool:
+    """Whether another try can still become an answer.
+
+    Not once an outcome was sent as it is, nor where the requester has some of an answer whose end is not
+    known: it would be begun anew.
+    """
+    if entry is None:
+        return True
+    sent = isinstance(result, Outcome) and entry.answered
+    return not sent and (entry.asked is not None or not entry.begun)
 
 
 def _error(state: tenacity.RetryCallState) -> BaseException | None:

@@ -24,9 +24,9 @@ from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker import logs
 from trustgraph_prompt.worker.answer import is_served
-from trustgraph_prompt.worker.carrying import CarryingBroker
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.request import request_id
+from trustgraph_prompt.worker.traced_broker import TracedBroker
 from trustgraph_prompt.worker.tracing import Tell, Tracing
 
 SECONDS_TO_CLOSE: Final = 5.0
@@ -51,7 +51,7 @@ class Spans(Tracing):
         self._tracer = provider.get_tracer("trustgraph_prompt", __version__)
 
     def broker(self, broker: Broker) -> Broker:
-        return CarryingBroker(broker, carried)
+        return TracedBroker(broker, carried)
 
     def provider(self, provider: Provider) -> Provider:
         return Traced(provider, self._tracer, content=self._content)

@@ -145,6 +145,7 @@ class Worker:
     def _notes(self) -> dict[str, str]:
         refused = self._config.refused if self._config is not None else {}
         notes = {f"config entry {key}": f"refused: {error}" for key, error in refused.items()}
+        notes |= {f"provider of flow {name}": why for name, why in self._desk.failing.items()}
         for flow in self._flows:
             if flow.prompt is not None and self.prompts[flow.workspace].find(flow.prompt) is None:
                 notes[f"flow {flow.name}"] = f"there is no prompt `{flow.prompt}`"

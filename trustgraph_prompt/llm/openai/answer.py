@@ -30,6 +30,7 @@ _FINISH_REASONS: Mapping[str, FinishReason] = {
 #: What a message has that brings nothing but text.
 _PLAIN = frozenset(("role", "content"))
 
+_NO_USAGE = Usage()
 _COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens")
 
 
@@ -62,8 +63,16 @@ class AnswerDecoder:
         if not self._body.has_choice:
             raise ProviderInvalidResponse("no choices in the answer")
         calls = self._tool_calls.whole(self._finish_reason)
-        reason = self._reason if calls else None
-        return Delta(tool_calls=calls, finish_reason=reason, raw=self._body.whole(self._tool_calls.wire()))
+        left = {key: text.end() for key, text in self._texts.items()}
+        for key, text in left.items():
+            self._body.add_text(key, text)
+        return Delta(
+            text=left["content"] + left["refusal"],
+            thinking=left["reasoning_content"] or left["reasoning"],
+            tool_calls=calls,
+            finish_reason=self._reason if calls else None,
+            raw=self._body.whole(self._tool_calls.wire()),
+        )
 
     def whole(self, body: bytes, beginning: str = "") -> Iterator[Delta]:
         """The one delta of an answer that comes in one piece. Bad tool calls are raised after the rest.
@@ -73,7 +82,7 @@ class AnswerDecoder:
         """
         envelope = _object(body)
         delta = self._delta(envelope, body)
-        delta = replace(delta, text=delta.text.removeprefix(beginning))
+        delta.text = delta.text.removeprefix(beginning)
         if _first_choice(envelope.get("choices") or []).get("message") is None:
             raise ProviderInvalidResponse(f"no message in {excerpt(body)}")
         try:
@@ -81,7 +90,8 @@ class AnswerDecoder:
         except ProviderInvalidResponse:
             yield delta
             raise
-        yield replace(delta, tool_calls=end.tool_calls, raw=envelope)
+        text, thinking = delta.text + end.text, delta.thinking + end.thinking
+        yield replace(delta, text=text, thinking=thinking, tool_calls=end.tool_calls, raw=envelope)
 
     def _delta(self, envelope: Mapping[str, Any], raw: bytes) -> Delta:
         if error := envelope.get("error") or (envelope if envelope.get("object") == "error" else None):
@@ -147,13 +157,14 @@ def _finish_reason(value: Any) -> FinishReason | None:
 
 
 def _usage(value: Any) -> Usage | None:
-    """The counters; one that is none is None, and stands in the body as it came."""
+    """The counters; one that is none is None, and stands in the body as it came. None where all are."""
     if not isinstance(value, dict):
         return None
     details = value.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else None
     counts = {name: _count(value.get(name)) for name in _COUNTS}
-    return Usage(**counts, cached_tokens=_count(cached))
+    usage = Usage(**counts, cached_tokens=_count(cached))
+    return None if usage == _NO_USAGE else usage
 
 
 def _count(value: Any) -> int | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 from trustgraph_prompt.errors import ProviderInvalidResponse
 
-#: Bytes of what servers tell besides the answer (log probabilities and the like).
+#: Bytes after which it is counted what is held besides the answer (log probabilities and the like); half of
+#: them may be, so that counting is seldom.
 MAX_BESIDES = 64 * 1024 * 1024
 
 
@@ -22,7 +24,7 @@ class Body:
         self._logprobs: dict[str, list[Any]] = {}
         self._finish_reason: Any = None
         self._usage: Any = None
-        self._keys = self._besides = 0
+        self._held = 0  # bytes at most
 
     @property
     def has_choice(self) -> bool:
@@ -41,16 +43,14 @@ class Body:
         logprobs = choice.get("logprobs")
         if logprobs:
             self._add_logprobs(logprobs)
-        keys = len(self._envelope) + len(self._choice) + len(self._message)
-        if logprobs or keys > self._keys:
-            self._keys = keys
-            self._besides += size
-            if self._besides > MAX_BESIDES:
-                raise ProviderInvalidResponse(f"more than {MAX_BESIDES:,} bytes besides the answer")
+        self._held += size
+        if self._held > MAX_BESIDES:
+            self._recount()
 
     def add_text(self, key: str, text: str) -> None:
         """What a chunk says under a key whose text comes in pieces."""
-        self._texts.setdefault(key, []).append(text)
+        if text:
+            self._texts.setdefault(key, []).append(text)
 
     def whole(self, tool_calls: Mapping[str, Any]) -> dict[str, Any]:
         """The body, with the usage as it came; `tool_calls` is what its message says of them."""
@@ -68,3 +68,12 @@ class Body:
         for key, tokens in logprobs.items() if isinstance(logprobs, dict) else ():
             if isinstance(tokens, list):
                 self._logprobs.setdefault(key, []).extend(tokens)
+
+    def _recount(self) -> None:
+        """Most of what came has been replaced by what came later."""
+        try:
+            self._held = len(json.dumps((self._envelope, self._choice, self._message, self._logprobs)))
+        except RecursionError:
+            self._held = MAX_BESIDES
+        if self._held > MAX_BESIDES // 2:
+            raise ProviderInvalidResponse(f"more than {MAX_BESIDES // 2:,} bytes besides the answer")

@@ -22,6 +22,7 @@ from trustgraph_prompt.errors import (
     ProviderUnsupportedContentBlock,
     excerpt,
 )
+from trustgraph_prompt.llm.openai import schema_words
 
 #: Characters of a server's own words that go into an error.
 MAX_WORDS = 500
@@ -66,43 +67,26 @@ _BY_WORDS: Mapping[int, tuple[re.Pattern[str], type[ProviderError]]] = {
     503: (re.compile(r"not loaded|loading", re.IGNORECASE), ProviderModelNotLoaded),
 }
 
-_OF_SCHEMAS = re.compile(r"response[_ ]?format|json[_ ]?schema|schema|strict|grammar|samplers", re.IGNORECASE)
-
-#: Words about this schema, however the sentence goes on: another one may be taken.
-_OF_ONE_SCHEMA = re.compile(
-    r"invalid (?:json )?schema|schema (?:error|conver|contain|is (?:invalid|not valid))|in context="
-    r"|(?<!unexpected )keyword|grammar|\btools?\b|function|stream",
-    re.IGNORECASE,
-)
-_FEATURE = r"(?:response[_ ]?format|json[_ ]?schema|structured[_ ]outputs?|strict)"
-_IS_NOT_THERE = (
-    r"(?:(?:not|n't) (?:\w+ )?(?:support|available|implement|allow|enable|permit|recogni)|unsupported"
-    r"|unavailable|unknown|unrecogni|unexpected|enabled only|only (?:\w+ )?(?:supported|available|enabled)"
-    r"|extra|must be|should be|invalid (?:type|value))"
-)
-#: Words about what the server has no idea of, or does not do with this model.
-_OF_THE_FEATURE = re.compile(
-    rf"{_FEATURE}.{{0,120}}{_IS_NOT_THERE}|{_IS_NOT_THERE}.{{0,120}}{_FEATURE}", re.IGNORECASE | re.DOTALL
-)
-
 
 class Refusal(Exception):
     """What a server said in place of an answer: a status, names, words; `error()` is what it stands for."""
 
-    def __init__(self, status: int, error: Any, raw: bytes, retry_after: float | None = None) -> None:
+    def __init__(
+        self, where: str, status: int, error: Any, raw: bytes, retry_after: float | None = None
+    ) -> None:
+        self.where = where
         self._status = status
         self._retry_after = retry_after
         self._names, message = [], error
         if isinstance(error, dict):
-            self._names = [
-                str(error[key]) for key in ("code", "type") if isinstance(error.get(key), str | int)
-            ]
+            named = [error[key] for key in ("code", "type") if isinstance(error.get(key), str | int)]
+            self._names = [str(name) for name in named if name != "None"]  # vLLM
             message = error.get("message") or error.get("detail")
         # anything deeper is shown as it came: an error may be nested beyond what Python can print
         said = [message] if isinstance(message, str) else []
         words = " · ".join(said + self._names) or " ".join(excerpt(raw, MAX_WORDS).split())
-        self._words = excerpt(words, _MAX_READ) or "no explanation"
-        super().__init__(f"HTTP {status}: {excerpt(self._words, MAX_WORDS)}")
+        self.words = excerpt(words, _MAX_READ) or "no explanation"
+        super().__init__(f"{where}: {excerpt(self.words, MAX_WORDS)}")
 
     @classmethod
     def of_response(cls, status: int, body: bytes, retry_after: str | None = None) -> Refusal:
@@ -112,7 +96,7 @@ class Refusal(Exception):
         except orjson.JSONDecodeError:
             found = None
         error = found.get("error", found) if isinstance(found, dict) else found
-        return cls(status, error, body, seconds(retry_after))
+        return cls(f"HTTP {status}", status, error, body, seconds(retry_after))
 
     @classmethod
     def of_event(cls, error: Any, event: bytes) -> Refusal:
@@ -120,11 +104,11 @@ class Refusal(Exception):
 
         Where it names no status, it is the server's own trouble unless it says that it is the request's.
         """
-        code = error.get("code") if isinstance(error, dict) else None
-        if isinstance(code, int) and 400 <= code < 600:
-            return cls(code, error, event)
-        is_ours = isinstance(error, dict) and "invalid_request_error" in (code, error.get("type"))
-        return cls(400 if is_ours else 500, error, event)
+        named = error if isinstance(error, dict) else {}
+        statuses = [status for key in ("code", "status") if (status := _status(named.get(key)))]
+        is_ours = "invalid_request_error" in (named.get("code"), named.get("type"))
+        status = statuses[0] if statuses else 400 if is_ours else 500
+        return cls("an error in place of an answer", status, error, event)
 
     def error(self) -> ProviderError:
         """The error of ours."""
@@ -133,22 +117,30 @@ class Refusal(Exception):
     @property
     def is_of_schema(self) -> bool:
         """Whether the request may be taken without its response schema, or with less of it."""
-        return self._status in (400, 422) and _OF_SCHEMAS.search(self._words) is not None
+        return self._status in (400, 422) and schema_words.are_of_schemas(self.words)
 
     @property
     def is_of_feature(self) -> bool:
-        """Whether that goes for every schema, as far as the words tell."""
-        return not _OF_ONE_SCHEMA.search(self._words) and _OF_THE_FEATURE.search(self._words) is not None
+        """Whether its words clearly say that no schema is taken so, whatever it says."""
+        return schema_words.are_of_the_feature(self.words)
 
     def _kind(self) -> type[ProviderError]:
         for name in self._names:
             if name in _BY_NAME:
                 return _BY_NAME[name]
         pattern, kind = _BY_WORDS.get(self._status, (None, ProviderError))
-        if pattern is not None and pattern.search(self._words):
+        if pattern is not None and pattern.search(self.words):
             return kind
         default = ProviderUnavailable if self._status >= 500 else ProviderInvalidRequest
         return _BY_STATUS.get(self._status, default)
+
+
+def _status(value: Any) -> int | None:
+    """The status of an error that a field names, as a number or in digits."""
+    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) == 3:
+        value = int(value)
+    is_one = isinstance(value, int) and 400 <= value < 600
+    return value if is_one else None
 
 
 def seconds(retry_after: str | None) -> float | None:

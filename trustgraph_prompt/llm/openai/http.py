@@ -1,12 +1,10 @@
-"""An OpenAI-compatible server over HTTP: its address, the connections to it, and who asks."""
+"""An OpenAI-compatible server over HTTP: its address, what it answers, and what goes wrong on the way."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
-from types import SimpleNamespace
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import aiohttp
 import orjson
@@ -21,13 +19,21 @@ from trustgraph_prompt.errors import (
     excerpt,
 )
 from trustgraph_prompt.llm.openai import network
+from trustgraph_prompt.llm.openai.connections import Connections
 from trustgraph_prompt.llm.openai.errors import Refusal
+from trustgraph_prompt.llm.openai.secrets import Secrets
 from trustgraph_prompt.llm.openai.sse import EventStream, EventTooLarge
 from trustgraph_prompt.llm.timeout import Patience, Timeout
 
 #: Bytes of a body that comes in one piece, and of one that explains an error.
 MAX_BODY = 64 * 1024 * 1024
 _MAX_ERROR_BODY = 64 * 1024
+
+#: Bytes of white space before an answer, of which each is looked at.
+_MAX_PADDING = 64 * 1024
+
+#: Seconds an error's explanation may take: what it means is known without.
+_EXPLAINING = 3.0
 
 #: Characters of the shortest part of a URL that may be a secret; what is shorter is found in any text.
 _SHORTEST_SECRET = 8
@@ -36,6 +42,9 @@ _SHORTEST_SECRET = 8
 _END_GRACE = 0.1
 
 _COMPLETIONS = "/chat/completions"
+
+#: What may go wrong with a request, for `Server.told`.
+TROUBLE = (Refusal, ProviderError, EventTooLarge, aiohttp.ClientError, OSError)
 
 
 class Server:
@@ -53,10 +62,10 @@ class Server:
         who = f"Bearer {key}" if key else network.basic(url)
         self._headers = {"Authorization": who} if who else {}
         self._proxy = network.proxy_for(url)
-        self._ssl = network.trust() if url.scheme == "https" else True
-        self._secrets = _secrets(url, key, self._proxy)
-        self._timeout = timeout
-        self._session: aiohttp.ClientSession | None = None
+        self._reads_requests = self._proxy is not None and url.scheme == "http"  # https is a tunnel
+        self._secrets = Secrets(_secrets(url, key, self._proxy))
+        trust = network.trust() if url.scheme == "https" else True
+        self._connections = Connections(trust, timeout.connect)
 
     @property
     def address(self) -> str:
@@ -69,9 +78,9 @@ class Server:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The response to a POST, or to a GET where there is no body; its own body is still to be read.
 
-        Raises `Refusal` where it is not one of success, and what `told` understands.
+        Raises `TROUBLE`, a `Refusal` where the response is not one of success.
         """
-        response = await patience.wait(self._request(body, path))
+        response = await patience.wait(lambda: self._request(body, path))
         try:
             if 300 <= response.status < 400:
                 target = response.headers.get("Location", "nowhere").partition("?")[0]
@@ -79,118 +88,96 @@ class Server:
                     f"HTTP {response.status}: redirected to {excerpt(target)}; is it the base URL?"
                 )
             if response.status != 200:
-                explanation = await patience.wait(_read(response, _MAX_ERROR_BODY))
-                retry_after = response.headers.get("Retry-After")
-                raise Refusal.of_response(response.status, explanation, retry_after)
+                explanation = await _explanation(response, patience)
+                raise Refusal.of_response(response.status, explanation, response.headers.get("Retry-After"))
             yield response
         finally:
             response.release()  # closes the connection where the body has not been read to its end
 
-    @contextmanager
-    def told(self, path: str = _COMPLETIONS) -> Iterator[None]:
-        """What goes wrong within is raised as a `ProviderError`, with the address and without the secrets."""
-        try:
-            yield
-        except Refusal as refusal:
-            error = refusal.error()
-            raise self._redacted(path, type(error), str(error), error.retry_after) from None
-        except ProviderError as error:
-            raise self._redacted(path, type(error), str(error), error.retry_after) from error.__cause__
-        except EventTooLarge as error:
-            raise self._redacted(path, ProviderInvalidResponse, str(error)) from error
-        except aiohttp.ClientHttpProxyError as error:
-            no = Refusal.of_response(error.status, f"the proxy says: {error.message}".encode()).error()
-            raise self._redacted(path, type(no), str(no)) from None
-        except (aiohttp.ClientError, OSError) as error:
+    def told(self, trouble: Exception, path: str = _COMPLETIONS) -> ProviderError:
+        """What went wrong as an error of ours, with the address and without the secrets.
+
+        It is to be raised where `trouble` is no longer at hand: that would show them as its context.
+        """
+        if isinstance(trouble, aiohttp.ClientHttpProxyError):
+            trouble = Refusal.of_response(trouble.status, f"the proxy says: {trouble.message}".encode())
+        loggable = ": ".join(filter(None, [f"{self.address}{path}", _loggable(trouble)]))
+        if isinstance(trouble, Refusal):
+            trouble = trouble.error()
+        if isinstance(trouble, EventTooLarge):
+            trouble = ProviderInvalidResponse(str(trouble))
+        if not isinstance(trouble, ProviderError):
             # what aiohttp raises may hold the request, and that the key
-            cause = getattr(error, "os_error", None)
-            raise self._redacted(path, ProviderUnavailable, _words(error)) from cause
+            cause = getattr(trouble, "os_error", None)
+            trouble = ProviderUnavailable(_words(trouble))
+            trouble.__cause__ = cause
+        words = self._secrets.redacted(str(trouble))
+        told = type(trouble)(
+            f"{self.address}{path}: {words}",
+            retry_after=trouble.retry_after,
+            loggable=self._secrets.redacted(loggable),
+        )
+        told.__cause__ = trouble.__cause__
+        return told
 
     async def close(self) -> None:
         """Close the connections. Idempotent."""
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        await self._connections.close()
 
     async def _request(self, body: bytes | None, path: str) -> aiohttp.ClientResponse:
-        if self._session is None:
-            self._session = self._new_session()
         headers = self._headers if body is None else self._headers | {"Content-Type": "application/json"}
         proxy = self._proxy
-        if proxy and self._ssl is True:  # there is no tunnel, and the proxy reads the request itself
+        if proxy and self._reads_requests:
             headers = {**headers, **proxy.headers}
-        while True:
-            way = _Way()
-            try:
-                return await self._session.request(
-                    "GET" if body is None else "POST",
-                    self._url.with_path(self._url.path.removesuffix(_COMPLETIONS) + path, keep_query=True),
-                    data=body,
-                    headers=headers,
-                    allow_redirects=False,
-                    proxy=proxy.url if proxy else None,
-                    proxy_headers=proxy.headers if proxy else None,
-                    trace_request_ctx=way,
-                )
-            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
-                # a kept connection that the server had closed; llama.cpp closes each after one stream
-                if not way.was_kept:
-                    raise
-            except aiohttp.ClientError:
-                raise
-            except ValueError as error:
-                raise ProviderInvalidRequest(f"the request cannot be sent: {error}") from None
-
-    def _new_session(self) -> aiohttp.ClientSession:
-        ways = aiohttp.TraceConfig()
-        ways.on_connection_reuseconn.append(_mark_as_kept)
-        return aiohttp.ClientSession(
-            # who may call at a time is the limiter's business
-            connector=aiohttp.TCPConnector(limit=0, ssl=self._ssl),
-            timeout=aiohttp.ClientTimeout(total=None, connect=self._timeout.connect),
-            # a body is as long as it says: nothing unpacks into gigabytes
-            auto_decompress=False,
-            headers={"Accept-Encoding": "identity"},
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trace_configs=[ways],
-        )
-
-    def _redacted(
-        self, path: str, kind: type[ProviderError], text: str, retry_after: float | None = None
-    ) -> ProviderError:
-        """Servers like to quote what they are sent."""
-        for secret in self._secrets:
-            text = text.replace(secret, "[secret]")
-        return kind(f"{self.address}{path}: {text}", retry_after=retry_after)
+        try:
+            return await self._connections.request(
+                "GET" if body is None else "POST",
+                self._url.with_path(self._url.path.removesuffix(_COMPLETIONS) + path, keep_query=True),
+                data=body,
+                headers=headers,
+                allow_redirects=False,
+                proxy=proxy.url if proxy else None,
+                proxy_headers=proxy.headers if proxy else None,
+            )
+        except aiohttp.ClientError:
+            raise
+        except ValueError as error:
+            raise ProviderInvalidRequest(f"the request cannot be sent: {error}") from None
 
 
-@dataclass(slots=True)
-class _Way:
-    """The connection that one request went over."""
+async def beginning_of(response: aiohttp.ClientResponse, patience: Patience) -> bytes:
+    """The body up to where it says something; white space keeps connections open meanwhile."""
+    head, chunk = bytearray(), b""
+    while not chunk.strip() and len(head) < _MAX_PADDING:
+        chunk = await patience.wait(response.content.readany)
+        head += chunk
+        if not chunk:
+            break
+    return bytes(head)
 
-    was_kept: bool = False
 
+async def body_of(response: aiohttp.ClientResponse, patience: Patience, head: bytes = b"") -> bytes:
+    """The whole body, of which `head` has been read, or the first `MAX_BODY` bytes of it."""
 
-async def _mark_as_kept(session: aiohttp.ClientSession, context: SimpleNamespace, params: object) -> None:
-    context.trace_request_ctx.was_kept = True
+    async def rest() -> bytes:
+        body = bytearray(head)
+        while len(body) < MAX_BODY and (chunk := await response.content.readany()):
+            body += chunk
+        return bytes(body[:MAX_BODY])
 
-
-async def body_of(response: aiohttp.ClientResponse, patience: Patience) -> bytes:
-    """The whole body, or the first `MAX_BODY` bytes of it."""
-    return await patience.wait(_read(response, MAX_BODY))
+    return await patience.wait(rest)
 
 
 async def events_of(
-    response: aiohttp.ClientResponse, patience: Patience
+    response: aiohttp.ClientResponse, patience: Patience, head: bytes
 ) -> AsyncGenerator[list[bytes], None]:
-    """The data of each event up to `[DONE]`, as they come, several at a time.
+    """The data of each event up to `[DONE]`, as they come, several at a time; `head` has been read.
 
     A server that never says `[DONE]` ends its body. Raises `ProviderInvalidResponse` where there is none.
     """
     stream = EventStream()
-    head, done = b"", False
-    while not done and (chunk := await patience.wait(response.content.readany())):
-        head = head or chunk
+    chunk, done = head, False
+    while chunk:
         events = stream.feed(chunk)
         ends = [index for index, event in enumerate(events) if _is_done(event)]
         if done := bool(ends):
@@ -198,6 +185,9 @@ async def events_of(
         if events:
             patience.an_event_came()
             yield events
+        if done:
+            break
+        chunk = await patience.wait(response.content.readany)
     if done:
         await _reach_end(response)
     rest = [] if done else [event for event in stream.close() if not _is_done(event)]
@@ -211,6 +201,16 @@ async def events_of(
         raise ProviderInvalidResponse(f"HTTP 200, and no answer in {found}")
 
 
+async def _explanation(response: aiohttp.ClientResponse, patience: Patience) -> bytes:
+    """What the body of an error says, as far as it comes."""
+    body = bytearray()
+    with suppress(TimeoutError, aiohttp.ClientError, OSError):
+        async with asyncio.timeout(min(_EXPLAINING, patience.seconds)):
+            while len(body) < _MAX_ERROR_BODY and (chunk := await response.content.readany()):
+                body += chunk
+    return bytes(body[:_MAX_ERROR_BODY])
+
+
 def _is_done(event: bytes) -> bool:
     return event.strip() == b"[DONE]"
 
@@ -220,13 +220,6 @@ async def _reach_end(response: aiohttp.ClientResponse) -> None:
         async with asyncio.timeout(_END_GRACE):
             while await response.content.readany():
                 pass
-
-
-async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    body = bytearray()
-    while len(body) < limit and (chunk := await response.content.readany()):
-        body += chunk
-    return bytes(body[:limit])
 
 
 def _is_json(data: bytes) -> bool:
@@ -248,6 +241,20 @@ def _words(error: Exception) -> str:
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
+def _loggable(trouble: Exception) -> str:
+    """What of it the server has not said: its words may quote the question, and broken bytes the answer."""
+    match trouble:
+        case Refusal():
+            return trouble.where
+        case aiohttp.ClientConnectorError():
+            return _words(trouble)
+        case ProviderUnavailable():
+            return str(trouble)
+        case aiohttp.ClientError() | OSError():
+            return type(trouble).__name__
+    return ""
+
+
 def _endpoint(base_url: str) -> URL:
     try:
         url = URL(base_url.strip())
@@ -255,10 +262,17 @@ def _endpoint(base_url: str) -> URL:
     except ValueError:  # UnicodeError, too
         valid = False
     if not valid:
-        shown = base_url.partition("?")[0].rpartition("@")[2]
-        raise ConfigError("no base URL", found=shown, expected="http://host:port/v1 or the like")
+        raise ConfigError("no base URL", found=_shown(base_url), expected="http://host:port/v1 or the like")
     path = url.path.rstrip("/").removesuffix(_COMPLETIONS)
     return url.with_path(f"{path or '/v1'}{_COMPLETIONS}").with_query(url.query)
+
+
+def _shown(url: str) -> str:
+    """A URL that cannot be read: where a secret ends in it, nobody knows."""
+    if "@" not in url and "?" not in url:
+        return url
+    scheme, mark, _ = url.partition("://")
+    return f"{scheme}://…" if mark and scheme.isalnum() else "…"
 
 
 def _secrets(url: URL, api_key: str | None, proxy: network.Proxy | None) -> list[str]:
@@ -266,8 +280,7 @@ def _secrets(url: URL, api_key: str | None, proxy: network.Proxy | None) -> list
     raw_values = (pair.partition("=")[2] for pair in url.raw_query_string.split("&"))
     in_query = [url.raw_query_string, *url.query.values(), *raw_values]
     passwords = [*network.password_of(url), *(proxy.secrets if proxy else ())]
-    long = {text for text in (*in_query, *passwords) if len(text) >= _SHORTEST_SECRET}
-    return sorted(long | ({api_key} if api_key else set()), key=len, reverse=True)
+    return [api_key or "", *(text for text in (*in_query, *passwords) if len(text) >= _SHORTEST_SECRET)]
 
 
 def _key(api_key: str | None) -> str | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
 from trustgraph_prompt.errors import (
@@ -29,15 +27,15 @@ def check(body: bytes, model: str) -> None:
     models = found.get("data") if isinstance(found, dict) else None
     if not isinstance(models, list):
         raise ProviderInvalidResponse(f"no list of models: {excerpt(body)}")
-    for one in models:
-        if isinstance(one, dict) and one.get("id") == model:
-            if one.get("status") == "not_loaded":
-                raise ProviderModelNotLoaded(f"the model {model!r} is not loaded")
-            return
-    raise ProviderInvalidModel(f"no model {model!r}; the server has {_names(models)}")
+    named = {one["id"]: one for one in models if isinstance(one, dict) and isinstance(one.get("id"), str)}
+    if models and not named:
+        raise ProviderInvalidResponse(f"a list of what is no model: {excerpt(body)}")
+    if model not in named:
+        raise ProviderInvalidModel(f"no model {model!r}; the server has {_some(list(named))}")
+    if named[model].get("status") == "not_loaded":
+        raise ProviderModelNotLoaded(f"the model {model!r} is not loaded")
 
 
-def _names(models: list[Any]) -> str:
-    names = [excerpt(str(one["id"]), 80) for one in models if isinstance(one, dict) and "id" in one]
+def _some(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return (", ".join(names[:_SHOWN]) or "none") + more
+    return (", ".join(excerpt(name, 80) for name in names[:_SHOWN]) or "none") + more

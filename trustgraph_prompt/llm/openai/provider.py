@@ -6,13 +6,11 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
-import aiohttp
-
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.openai import in_words, models, request
 from trustgraph_prompt.llm.openai.answer import AnswerDecoder
 from trustgraph_prompt.llm.openai.errors import Refusal
-from trustgraph_prompt.llm.openai.http import Server, body_of, events_of
+from trustgraph_prompt.llm.openai.http import TROUBLE, Server, beginning_of, body_of, events_of
 from trustgraph_prompt.llm.openai.request import Dialect, Prefill
 from trustgraph_prompt.llm.openai.schema import SchemaPaths, Wanted
 from trustgraph_prompt.llm.records import Call, Delta, Identity, SchemaPath
@@ -74,7 +72,7 @@ class OpenAIProvider(Completer):
         words, before the first delta, which says which it was.
         """
         refusals: list[tuple[SchemaPath, Refusal]] = []
-        with self._server.told():
+        try:
             patience = self._patience(call)
             wanted, paths = self._ways(call)
             for path in paths:
@@ -91,6 +89,9 @@ class OpenAIProvider(Completer):
                     if has_begun or path is None or path == paths[-1] or not refusal.is_of_schema:
                         raise
                     refusals.append((path, refusal))
+        except TROUBLE as error:
+            trouble = self._server.told(error)
+        raise trouble  # without what led to it, which may hold secrets
 
     async def ready(self) -> None:
         """Whether the model is there and serves, as `GET …/models` tells; in 30 seconds at most.
@@ -100,9 +101,12 @@ class OpenAIProvider(Completer):
         """
         seconds = min(_READY, self._timeout.first, self._timeout.total)
         patience = Patience(replace(self._timeout, first=seconds, total=seconds))
-        with self._server.told("/models"):
+        try:
             async with self._server.send(None, patience, "/models") as response:
-                models.check(await body_of(response, patience), self.model)
+                return models.check(await body_of(response, patience), self.model)
+        except TROUBLE as error:
+            trouble = self._server.told(error, "/models")
+        raise trouble
 
     async def close(self) -> None:
         """Close the connections. Idempotent."""
@@ -132,18 +136,21 @@ class OpenAIProvider(Completer):
     async def _answer(
         self, call: Call, wanted: Wanted | None, path: SchemaPath | None, patience: Patience
     ) -> AsyncGenerator[Delta, None]:
-        answer = AnswerDecoder(path)
+        """The answer on one path."""
+        decoder = AnswerDecoder(path)
         async with self._server.send(self._body(call, wanted, path), patience) as response:
-            if _is_whole(response, call):
-                beginning = call.messages[-1].text if request.goes_on(call) else ""
-                for delta in answer.whole(await body_of(response, patience), beginning):
+            head = await beginning_of(response, patience)
+            if head.lstrip().startswith((b"{", b"[")):  # whatever it is called, and whatever was asked for
+                begun = call.messages[-1].text if request.goes_on(call) else ""
+                for delta in decoder.whole(await body_of(response, patience, head), begun):
                     yield delta
                 return
-            async with aclosing(events_of(response, patience)) as chunks:
+            async with aclosing(events_of(response, patience, head)) as chunks:
                 async for events in chunks:
                     for event in events:
-                        yield answer.take(event)
-            yield answer.end()
+                        patience.check()
+                        yield decoder.take(event)
+            yield decoder.end()
 
     def _body(self, call: Call, wanted: Wanted | None, path: SchemaPath | None) -> bytes:
         messages, schema, response_format = call.messages, call.response_schema, None
@@ -152,10 +159,3 @@ class OpenAIProvider(Completer):
         elif wanted and schema is not None:
             response_format = wanted.response_format(schema, path)
         return request.body(call, self._dialect, messages=messages, response_format=response_format)
-
-
-def _is_whole(response: aiohttp.ClientResponse, call: Call) -> bool:
-    """Whether the answer comes in one piece, be it that the server does not stream."""
-    if call.stream:
-        return response.content_type == "application/json"
-    return response.content_type != "text/event-stream"

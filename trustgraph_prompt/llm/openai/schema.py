@@ -29,8 +29,9 @@ _REMEMBERED = 1_000
 
 @dataclass(slots=True)
 class Wanted:
-    """One schema as it is asked for: the first path that is worth trying, and whether without tools."""
+    """One schema as it is asked for: the first path that is worth trying, and whether with nothing beside."""
 
+    digest: str
     name: str
     first: int
     is_alone: bool
@@ -47,9 +48,10 @@ class SchemaPaths:
     """What a model has been seen to take, over all calls of a provider, however many at a time.
 
     A server's no is believed only once the same call was answered on a lesser path: what was refused then
-    is not tried again, for no schema where the words are about the feature, the model was never seen to take
-    it and no tools stood beside it, else for this schema. `native` True: the first path or none; False:
-    words only.
+    is not tried again for this schema. It is for no other schema either where the words say that the
+    feature is not there, or a second schema is refused in the same words; unless the model was seen to take
+    one so, or tools or the beginning of an answer stood beside it. `native` True: the first path or none;
+    False: words only.
     """
 
     def __init__(self, native: bool | None) -> None:
@@ -57,6 +59,7 @@ class SchemaPaths:
         self._native = native
         self._first = _PROMPT if native is False else _STRICT
         self._wanted: LRUCache[object, Wanted] = LRUCache(_REMEMBERED)
+        self._refused: dict[SchemaPath, tuple[str, str]] = {}  # the last schema, and in which words
 
     def wanted(self, call: Call, schema: Mapping[str, Any]) -> Wanted:
         """What is known of the schema of a call. Raises `ProviderInvalidRequest` where it is no JSON."""
@@ -65,7 +68,8 @@ class SchemaPaths:
         key = digest, bool(call.tools), call.stream, goes_on(call)
         if key not in self._wanted:
             first = _STRICT if is_strict(schema) else _NATIVE
-            self._wanted[key] = Wanted(_name(schema, digest), first, not call.tools)
+            is_alone = not call.tools and not goes_on(call)
+            self._wanted[key] = Wanted(digest, _name(schema, digest), first, is_alone)
         return self._wanted[key]
 
     def to_try(self, wanted: Wanted) -> tuple[SchemaPath, ...]:
@@ -78,14 +82,21 @@ class SchemaPaths:
     ) -> None:
         """A call was answered on `path`, after these refusals of better ones."""
         for refused, refusal in refusals:
-            lesser = PATHS.index(refused) + 1
-            if refusal.is_of_feature and wanted.is_alone and not self._has_taken(refused):
-                self._first = max(self._first, lesser)
-            else:
-                wanted.first = max(wanted.first, lesser)
+            self._learn(wanted, refused, refusal)
         if not self._has_taken(path):
             self.seen = path
             self._first = min(self._first, PATHS.index(path))
+
+    def _learn(self, wanted: Wanted, refused: SchemaPath, refusal: Refusal) -> None:
+        lesser = PATHS.index(refused) + 1
+        wanted.first = max(wanted.first, lesser)
+        if not wanted.is_alone or self._has_taken(refused):
+            return
+        digest, words = self._refused.get(refused, ("", ""))
+        is_second = digest != wanted.digest and words == refusal.words
+        if is_second or refusal.is_of_feature:
+            self._first = max(self._first, lesser)
+        self._refused[refused] = wanted.digest, refusal.words
 
     def _has_taken(self, path: SchemaPath) -> bool:
         return self.seen is not None and PATHS.index(self.seen) <= PATHS.index(path)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from trustgraph_prompt.errors import ProviderInvalidResponse
+from trustgraph_prompt.errors import ProviderInvalidResponse, excerpt
 from trustgraph_prompt.llm.openai.whole_text import well_formed
 from trustgraph_prompt.llm.records import FinishReason, ToolCall
 from trustgraph_prompt.reader.decode import NotJson, decode
@@ -63,7 +63,8 @@ class ToolCalls:
             raise ProviderInvalidResponse(self._problem)
         for call in calls:
             if not call.id or not call.name:
-                raise ProviderInvalidResponse(f"a tool call has no {'name' if call.id else 'id'}: {call}")
+                what = "name" if call.id else "id"
+                raise ProviderInvalidResponse(f"a tool call has no {what}: {excerpt(repr(call))}")
         return calls
 
     def wire(self) -> dict[str, Any]:

@@ -5,6 +5,7 @@ What the model says is the answer, whatever it is: nobody here reads it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import asdict, replace
@@ -13,48 +14,29 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.errors import BrokerError, ProviderError, Reason, RequestError
+from trustgraph_prompt.errors import BrokerError, ProviderError, ProviderUnavailable, Reason, RequestError
 from trustgraph_prompt.llm import Call, Delta, Provider, RetryPolicy, topic_wire
 from trustgraph_prompt.llm.complete import ONCE
 from trustgraph_prompt.llm.provider import Around
 from trustgraph_prompt.prompts import PromptDefinition, Question, Template
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.asking import is_transient, put
+from trustgraph_prompt.worker.asking import put
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Entry
-from trustgraph_prompt.worker.outbox import send_response
+from trustgraph_prompt.worker.outbox import in_parts, send_response
 from trustgraph_prompt.worker.request import Request
 
 PROMPT = PromptDefinition(
     "text-completion", Template.compile("{{ prompt }}"), Contract.from_schema(None, format="text")
 )
 
+LIST_MODELS = "list-models"
+
 Overhear = Callable[[Delta], Awaitable[None]]
 
 
-async def complete(
-    request: Request, record: wire.TextCompletionRequest, flow: Flow, desk: Desk, entry: Entry, *, last: bool
-) -> Outcome:
-    """Ask, and respond; what the journal knows is not asked again.
-
-    A provider that is unavailable for now has its outcome returned and nothing sent, unless this delivery
-    is the `last`, the requester tries again itself, or has some of the answer. Raises `RequestError`,
-    `BrokerError`.
-    """
-    completion = Completion(request, record, flow, desk, entry)
-    if record.operation == "list-models":
-        return await completion.list_models()
-    outcome = entry.asked[1] if entry.asked else await completion.ask()
-    if is_transient(outcome) and not (last or record.direct or entry.told):
-        return outcome
-    entry.asked = PROMPT, outcome
-    await completion.finish(outcome)
-    entry.answered = True
-    return outcome
-
-
-class Completion:
+class TextCompletion:
     """One request being answered; pieces go out as they come where it wants a stream."""
 
     def __init__(
@@ -68,25 +50,38 @@ class Completion:
         self._thoughts: list[str] = []
         self._trouble = False
 
-    async def ask(self) -> Outcome:
-        """What came of it: a success wherever the model ended its answer. Raises `RequestError`."""
+    @property
+    def direct(self) -> bool:
+        """Whether it is one call as it is."""
+        return self._record.direct
+
+    async def ask(self) -> None:
+        """Put the question: a success wherever the model ended its answer. Raises `RequestError`."""
+        if self._record.operation == LIST_MODELS:
+            self._entry.asked = PROMPT, self._models()
+            return
         call = topic_wire.call(self._record)
         if call.config.temperature is None:
             call = replace(call, config=replace(call.config, temperature=self._flow.temperature))
-        outcome = await put(
+        provider = self._desk.provider(self._flow)
+        await put(
             PROMPT,
             Question(self._record.system, self._record.prompt),
-            _Verbatim(self._desk.provider(self._flow), call, self._overhear),
+            _Verbatim(provider, call, self._overhear, self._seconds_left, direct=self._record.direct),
             self._request,
             self._flow,
             self._desk,
+            self._entry,
             listen=self._piece,
             retry=ONCE if self._record.direct else RetryPolicy(),
+            judge=_verbatim,
         )
-        return _verbatim(outcome)
 
-    async def finish(self, outcome: Outcome) -> None:
+    async def finish(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
         """The last response: what of the answer is not sent yet, or an error. Raises `BrokerError`."""
+        if self._record.operation == LIST_MODELS:
+            await self._send(wire.TextCompletionResponse(models=[wire.ModelInfo(outcome.value)]))
+            return
         last = outcome.calls[-1] if outcome.calls else None
         usage = outcome.usage
         response = wire.TextCompletionResponse(
@@ -108,36 +103,50 @@ class Completion:
             response = replace(response, error=error, response=None, retry_after=wait)
         await self._send(response)
 
-    async def list_models(self) -> Outcome:
-        """Respond with the one model that answers. Raises `RequestError` where its name is not known."""
+    def _models(self) -> Outcome:
+        """The one model that answers. Raises `RequestError` where its name is not known."""
         who = self._desk.provider(self._flow).identity
         if not who.model:
             raise RequestError("this worker cannot say which models it has", type="not-implemented")
-        await self._send(wire.TextCompletionResponse(models=[wire.ModelInfo(who.model)]))
         return Outcome(who.model, Reason.SUCCESS, PROMPT.contract)
 
+    def _seconds_left(self) -> float | None:
+        """For how long somebody waits for the first of the answer; None where nobody knows."""
+        patience, published = self._record.seconds_left, self._request.published
+        if patience is None or published is None:
+            return patience
+        return published + patience - self._desk.clock()
+
     async def _piece(self, piece: Piece) -> None:
-        response = wire.TextCompletionResponse(response=piece.text, at=self._entry.told)
-        if self._record.streaming and await self._sent(response):
-            self._entry.told += len(piece.text)
+        await self._stream(piece.text, self._tell)
 
     async def _overhear(self, delta: Delta) -> None:
-        if delta.thinking and self._record.direct:
-            thought = wire.TextCompletionResponse(thinking=delta.thinking)
-            if not (self._record.streaming and await self._sent(thought)):
-                self._thoughts.append(delta.thinking)
+        wanted = delta.thinking and self._record.direct
+        if wanted and not await self._stream(delta.thinking, self._tell_thought):
+            self._thoughts.append(delta.thinking)
 
-    async def _sent(self, piece: wire.TextCompletionResponse) -> bool:
-        """Whether a piece went out. After trouble with the broker all else waits for the last response.
+    async def _stream(self, text: str, tell: Callable[[str], Awaitable[None]]) -> bool:
+        """Whether a text went out as it came. After trouble with the broker all waits for the last response.
 
         The model is being paid, and goes on.
         """
+        if not self._record.streaming or self._trouble:
+            return False
         try:
-            if not self._trouble:
-                await self._send(replace(piece, end_of_stream=False))
+            await in_parts(text, tell)
         except BrokerError:
             self._trouble = True
         return not self._trouble
+
+    async def _tell(self, text: str) -> None:
+        at = self._entry.told
+        await self._send(wire.TextCompletionResponse(response=text, at=at, end_of_stream=False))
+        self._entry.begun = True
+        self._entry.told += len(text)
+
+    async def _tell_thought(self, text: str) -> None:
+        await self._send(wire.TextCompletionResponse(thinking=text, end_of_stream=False))
+        self._entry.begun = True
 
     async def _send(self, response: wire.TextCompletionResponse) -> None:
         await send_response(self._desk.producers, self._flow, self._request.id, response)
@@ -146,13 +155,24 @@ class Completion:
 class _Verbatim(Around):
     """Asks what the requester asks, in the place of the question that was made of it for `ask`.
 
-    An answer that was cut is the requester's to go on with, and its limit the requester's to raise.
+    An answer that was cut is the requester's to go on with, and its limit the requester's to raise. A
+    `direct` one is counted and labelled by the requester alone.
     """
 
-    def __init__(self, provider: Provider, theirs: Call, overhear: Overhear) -> None:
+    def __init__(
+        self,
+        provider: Provider,
+        theirs: Call,
+        overhear: Overhear,
+        seconds_left: Callable[[], float | None],
+        *,
+        direct: bool,
+    ) -> None:
         super().__init__(provider)
         self._theirs = theirs
         self._overhear = overhear
+        self._seconds_left = seconds_left
+        self._direct = direct
 
     @property
     def prefill(self) -> bool:
@@ -160,11 +180,37 @@ class _Verbatim(Around):
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         config = self._theirs.config.at_most(call.config.answer_limit)
-        theirs = replace(self._theirs, config=config, labels={**call.labels, **self._theirs.labels})
-        async with aclosing(self.provider.stream(theirs)) as deltas:
+        labels = self._theirs.labels if self._direct else {**self._theirs.labels, **call.labels}
+        theirs = replace(self._theirs, config=config, labels=labels)
+        deltas = _begun_in_time(self.provider.stream(theirs), self._seconds_left())
+        async with aclosing(deltas):
             async for delta in deltas:
                 await self._overhear(delta)
                 yield delta
+
+
+async def _begun_in_time(
+    deltas: AsyncGenerator[Delta, None], seconds: float | None
+) -> AsyncGenerator[Delta, None]:
+    """The same deltas; raises `ProviderUnavailable` when the seconds end before the first of them.
+
+    Where they are over already, nothing is asked.
+    """
+    nobody = ProviderUnavailable("whoever asked no longer waits for the answer")
+    async with aclosing(deltas):
+        if seconds is not None:
+            if seconds <= 0:
+                raise nobody
+            try:
+                async with asyncio.timeout(seconds) as limit:
+                    first = await anext(deltas, None)
+            except TimeoutError:
+                raise nobody if limit.expired() else ProviderUnavailable("no answer in time") from None
+            if first is None:
+                return
+            yield first
+        async for delta in deltas:
+            yield delta
 
 
 def _verbatim(outcome: Outcome) -> Outcome:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, NamedTuple, get_args, get_origin
 
-from trustgraph_prompt.contract.annotations import Annotations
-from trustgraph_prompt.contract.build import Build
+from trustgraph_prompt.contract.types.annotations import Annotations
+from trustgraph_prompt.contract.types.build import Build
 
 
 class Type(NamedTuple):

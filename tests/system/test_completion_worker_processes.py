@@ -241,3 +241,14 @@ def test_a_flow_of_another_kind_is_for_run(tmp_path: Path) -> None:
     assert result.returncode == 2
     assert "/input/kind" in result.stderr
     assert "`run`" in result.stderr
+
+
+def test_a_flow_whose_key_is_nowhere_is_refused(tmp_path: Path) -> None:
+    provider = "provider: {base-url: 'http://127.0.0.1:1/v1', model: m, key-env: TYPO_API_KEY}\n"
+    (tmp_path / "flow.yaml").write_text(FLOW.partition("provider:")[0] + provider)
+
+    result = run("run", "--flows", tmp_path / "flow.yaml", "--broker", "embedded:")
+
+    assert result.returncode == 2
+    assert "/provider/key-env" in result.stderr
+    assert "TYPO_API_KEY" in result.stderr

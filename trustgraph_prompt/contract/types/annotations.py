@@ -14,12 +14,12 @@ from functools import cache, partial
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from trustgraph_prompt.contract import build
-from trustgraph_prompt.contract.bounds import bounded
-from trustgraph_prompt.contract.build import Build
 from trustgraph_prompt.contract.limits import DEEPEST
 from trustgraph_prompt.contract.schema import compile_schema
 from trustgraph_prompt.contract.surrogates import judged
+from trustgraph_prompt.contract.types import build
+from trustgraph_prompt.contract.types.bounds import bounded
+from trustgraph_prompt.contract.types.build import Build
 from trustgraph_prompt.errors import ContractError
 
 DECIMAL = {"type": ["number", "string"], "pattern": r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"}
@@ -157,9 +157,9 @@ class Annotations:
         return self._classes[cls]
 
     def _model(self, cls: type) -> Described:
-        from trustgraph_prompt.contract import models
+        from trustgraph_prompt.contract.types import pydantic_models
 
-        schema, make = models.described(cls)
+        schema, make = pydantic_models.described(cls)
         others = schema.pop("$defs", {})
         described = self._define(cls, schema, make)
         for name, definition in others.items():
@@ -170,6 +170,8 @@ class Annotations:
     def _dataclass(self, cls: Any) -> Described:
         hints = _hints(cls)
         own = [field for field in fields(cls) if field.init]
+        for field in own:
+            _check_default(cls, field)
         _check_made_of(cls, [field.name for field in own])
         schema: dict[str, Any] = {}
         make = build.Instance(cls)
@@ -234,6 +236,17 @@ def _check_made_of(cls: type, names: list[str]) -> None:
             found=names,
             expected="every argument a field",
         ) from None
+
+
+def _check_default(cls: type, field: Field[Any]) -> None:
+    """What Pydantic's `Field` says as a default of a plain dataclass, nobody but Pydantic would hear."""
+    if type(field.default).__module__ == "pydantic.fields":
+        raise ContractError(
+            "a Field of Pydantic's is no default of a plain dataclass",
+            where=f"{cls.__qualname__}.{field.name}",
+            found=field.default,
+            expected="Annotated[…, Field(…)]",
+        )
 
 
 def _is_required(field: Field[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""A broker around a broker whose messages carry properties of the moment in which they are sent."""
+"""A broker around a broker, for traces: its messages carry the trace in which they are sent."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from trustgraph_prompt.broker.protocol import Caller, Reader, SubscriptionType, 
 Carried = Callable[[], Mapping[str, str]]
 
 
-class CarryingBroker:
-    """What `carried` gives goes out with every message: what is published, tried again, or buried."""
+class TracedBroker:
+    """Adds what `carried` gives, the trace of the moment, to what is published, tried again or buried."""
 
     def __init__(self, broker: Broker, carried: Carried) -> None:
         self._broker = broker
@@ -23,10 +23,10 @@ class CarryingBroker:
         self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
     ) -> Consumer:
         consumer = await self._broker.consumer(topic, subscription, type=type, buffer=buffer)
-        return _CarryingConsumer(consumer, self._carried)
+        return _TracedConsumer(consumer, self._carried)
 
     async def producer(self, topic: str, *, batch: bool = False) -> Producer:
-        return _CarryingProducer(await self._broker.producer(topic, batch=batch), self._carried)
+        return _TracedProducer(await self._broker.producer(topic, batch=batch), self._carried)
 
     async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> Reader:
         return await self._broker.reader(topic, start=start)
@@ -40,7 +40,7 @@ class CarryingBroker:
     async def close(self) -> None:
         await self._broker.close()
 
-    async def __aenter__(self) -> CarryingBroker:
+    async def __aenter__(self) -> TracedBroker:
         await self._broker.__aenter__()
         return self
 
@@ -48,7 +48,7 @@ class CarryingBroker:
         await self._broker.__aexit__(*exc)
 
 
-class _CarryingProducer:
+class _TracedProducer:
     def __init__(self, producer: Producer, carried: Carried) -> None:
         self._producer = producer
         self._carried = carried
@@ -69,7 +69,7 @@ class _CarryingProducer:
         await self._producer.close()
 
 
-class _CarryingConsumer:
+class _TracedConsumer:
     def __init__(self, consumer: Consumer, carried: Carried) -> None:
         self._consumer = consumer
         self._carried = carried

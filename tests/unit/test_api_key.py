@@ -1,0 +1,28 @@
+"""Where the key of a server comes from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trustgraph_prompt.cli import options
+
+
+@pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "OTHER_API_KEY"])
+def test_a_key_comes_from_a_file_before_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.delenv(f"{variable}_FILE", raising=False)
+    monkeypatch.setenv(variable, "from the variable")
+    assert options.api_key(variable) == "from the variable"
+
+    (tmp_path / "key").write_text("from the file\n")
+    monkeypatch.setenv(f"{variable}_FILE", str(tmp_path / "key"))
+    assert options.api_key(variable) == "from the file"
+
+
+def test_a_key_that_is_nowhere_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_SUCH_KEY", raising=False)
+
+    assert options.api_key("NO_SUCH_KEY") is None
