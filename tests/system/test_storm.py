@@ -131,7 +131,7 @@ async def test_every_request_of_a_storm_ends_and_no_limit_is_passed(server: Mode
         assert [error_category(call.error) for call in outcome.calls] == [CATEGORY[kind] for kind in kinds]
         was_retried_within_the_policy([call.why for call in outcome.calls], kinds)
         assert outcome.usage.tokens <= (BUDGET.tokens or 0)
-    assert server.most_on_the_wire == IN_FLIGHT
+    assert IN_FLIGHT // 2 < server.most_on_the_wire <= IN_FLIGHT
     assert (limits.in_flight, limits.waiting) == (0, 0)
     for number, arrival in enumerate(storm.arrivals):
         assert arrival >= number // REQUESTS_PER_MINUTE * 60 * SECOND

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import virtual_time
 from tests.support.asking import Asked, Script, cut, lines, numbers, why
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Budget, Price, Usage
@@ -18,12 +19,29 @@ from trustgraph_prompt.llm import Call, Delta, RetryPolicy, RuntimeConfig, Scrip
 class TestBudgets:
     async def test_what_has_expired_is_not_paid_for(self, asked: Asked) -> None:
         outcome = await asked(
-            Script(ScriptedAnswer(lines([1]))), budget=Budget(seconds=60), published=asked.clock.now - 61
+            Script(ScriptedAnswer(lines([1]))), budget=Budget(seconds=60), published=asked.clock.now - 121
         )
 
         assert outcome.reason is Reason.BUDGET_SPENT
         assert outcome.calls == ()
-        assert "60 seconds" in outcome.explain()
+        assert outcome.explain() == "the 60 seconds of the budget ended 61 seconds ago"
+
+    async def test_what_ends_just_now_is_over(self, asked: Asked) -> None:
+        outcome = await asked(
+            Script(ScriptedAnswer(lines([1]))), budget=Budget(seconds=0.3), published=asked.clock.now - 0.301
+        )
+
+        assert outcome.explain() == "the 0.3 seconds of the budget are over"
+
+    async def test_it_says_that_money_is_spent(self, asked: Asked) -> None:
+        cut_off = cut(lines([1]), usage=Usage(0, 1000, 1000))
+        outcome = await asked(Script(cut_off), budget=Budget(money=0.001), price=Price(0, 1.25))
+
+        assert outcome.issues[-1].message == "0.00125 of 0.001 in money are spent"
+
+    async def test_money_without_a_price_is_refused(self, asked: Asked) -> None:
+        with pytest.raises(ValueError, match="needs a price"):
+            await asked(Script(ScriptedAnswer(lines([1]))), budget=Budget(money=1))
 
     async def test_tokens_end_a_continuation(self, asked: Asked) -> None:
         parts = [cut(lines(range(n, n + 10)), usage=Usage(50, 50, 100)) for n in range(0, 100, 10)]
@@ -161,7 +179,7 @@ class TestBudgets:
         ("before", "reason", "value"),
         [("", Reason.BUDGET_SPENT, []), (lines([1, 2]), Reason.SUCCESS, numbers([1, 2]))],
     )
-    async def test_a_model_that_hangs_is_left_when_the_seconds_end(
+    def test_a_model_that_hangs_is_left_when_the_seconds_end(
         self, asked: Asked, before: str, reason: Reason, value: list[Any]
     ) -> None:
         class Hangs:
@@ -174,7 +192,7 @@ class TestBudgets:
                 finally:
                     asked.clock.now += 1
 
-        outcome = await asked(Hangs(), budget=Budget(seconds=30))
+        outcome = virtual_time.run(asked(Hangs(), budget=Budget(seconds=30)))
 
         assert outcome.reason is reason
         assert outcome.value == value

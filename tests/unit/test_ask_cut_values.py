@@ -25,6 +25,46 @@ def pieces(text: str, *cuts: int) -> list[ScriptedAnswer]:
     return [*map(cut, said[:-1]), ScriptedAnswer(said[-1])]
 
 
+class TestEnded:
+    """One value has no more to come: white space up to the limit is no cut."""
+
+    @pytest.mark.parametrize("space", [" ", " " * 500, "\n\n", "\n```\n"])
+    @pytest.mark.parametrize("repair", [True, False])
+    async def test_a_whole_value_is_not_cut(self, asked: Asked, space: str, repair: bool) -> None:
+        script = Script(cut(WHOLE + space), prefill=True)
+        outcome = await asked(
+            script,
+            format="json",
+            contract=LIST,
+            attempts=3,
+            repair=repair,
+            config=RuntimeConfig(max_tokens=5),
+        )
+
+        assert (outcome.value, outcome.truncated, outcome.issues) == (json.loads(WHOLE), False, ())
+        assert why(outcome) == ["first"]
+
+    @pytest.mark.parametrize("text", ['{"n": "one"}', '{"n": 1,,}', '"none"', "[1, 2]"])
+    async def test_one_that_is_no_good_is_asked_for_again(self, asked: Asked, text: str) -> None:
+        script = Script(cut(text + " " * 500), ScriptedAnswer('{"n": 1}'))
+        outcome = await asked(script, format="json", attempts=2, config=RuntimeConfig(max_tokens=5))
+
+        assert (outcome.value, outcome.truncated) == ({"n": 1}, False)
+        assert why(outcome) == ["first", "invalid"]
+
+    async def test_prose_behind_it_is_cut_and_costs_no_other_call(self, asked: Asked) -> None:
+        script = Script(cut(WHOLE + "\n\nOr is it"), prefill=True)
+        outcome = await asked(script, format="json", contract=LIST, attempts=3)
+
+        assert (outcome.value, outcome.truncated) == (json.loads(WHOLE), True)
+        assert why(outcome) == ["first"]
+
+    async def test_of_many_objects_more_may_come(self, asked: Asked) -> None:
+        outcome = await asked(Script(cut(lines([1]) + "\n"), ScriptedAnswer("[]")))
+
+        assert why(outcome) == ["first", "continue"]
+
+
 class TestGoingOn:
     @pytest.mark.parametrize("cuts", [[3], [12], [20, 30], [38], [1, 2, 3, 4, 5, 6]])
     async def test_a_cut_value_goes_on_from_where_it_was_cut(self, asked: Asked, cuts: list[int]) -> None:
@@ -351,6 +391,25 @@ class TestNativeSchemas:
         await asked(script, format=format, contract=contract)
 
         assert script.calls[0].response_schema is None
+
+    async def test_a_model_that_nobody_held_to_it_is_told_with_what_was_wrong(self, asked: Asked) -> None:
+        calls: list[Call] = []
+
+        def model(call: Call) -> list[Delta]:
+            calls.append(call)
+            return [Delta('{"n": "one"}', schema_path="prompt"), Delta(finish_reason="stop")]
+
+        outcome = await asked(ScriptedProvider(model), format="json", attempts=2)
+
+        assert [call.schema_in_words for call in calls] == [False, True]
+        assert outcome.explain().endswith("; the server did not hold the answer to the schema")
+
+    async def test_it_stays_told_when_the_answer_needs_more_room(self, asked: Asked) -> None:
+        script = Script(ScriptedAnswer("What?"), cut('{"n": '), ScriptedAnswer('{"n": 1}'))
+        outcome = await asked(script, format="json", attempts=2, config=RuntimeConfig(max_tokens=1))
+
+        assert why(outcome) == ["first", "invalid", "room"]
+        assert [call.schema_in_words for call in script.calls] == [False, True, True]
 
     async def test_also_while_an_answer_goes_on(self, asked: Asked) -> None:
         script = Script(cut('{"n": '), ScriptedAnswer("1}"), prefill=True)

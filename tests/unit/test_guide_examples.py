@@ -11,7 +11,9 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-@pytest.mark.parametrize(("name", "least"), [("reading.md", 15), ("contracts.md", 20), ("complete.md", 20)])
+@pytest.mark.parametrize(
+    ("name", "least"), [("reading.md", 15), ("contracts.md", 20), ("asking.md", 8), ("complete.md", 20)]
+)
 def test_the_examples_do_what_the_guide_says(name: str, least: int) -> None:
     guide = DOCS / name
     blocks = re.findall(r"^```python\n(.*?)\n^```$", guide.read_text("utf-8"), re.MULTILINE | re.DOTALL)

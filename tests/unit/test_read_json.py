@@ -175,6 +175,32 @@ def test_a_cut_value_is_truncated_and_never_closed_up(text: str) -> None:
     assert (outcome.value, outcome.reason, outcome.truncated) == (None, Reason.TRUNCATED, True)
 
 
+@pytest.mark.parametrize("finish_reason", ["length", "content_filter", "error"])
+@pytest.mark.parametrize("repair", [True, False])
+@pytest.mark.parametrize(
+    ("text", "truncated"),
+    [
+        (RIGHT, False),
+        (RIGHT + " " * 300, False),
+        (f"Here it is:\n{RIGHT}\n", False),
+        (f"```json\n{RIGHT}\n", False),
+        (f"```json\n{RIGHT}\n```\n", False),
+        (f"<think>maybe</think>{RIGHT}\n", False),
+        ('{"answer": 5} \n', False),
+        ('{"answer": 5,} \n', False),
+        ('{"answer": "yes", "shown": 1,} \n', False),
+        (f"{RIGHT}\nThat is", True),
+        ("It is", True),
+        ("5", True),
+    ],
+)
+def test_a_value_that_has_ended_is_not_cut(
+    text: str, truncated: bool, repair: bool, finish_reason: str
+) -> None:
+    contract = Contract.from_schema(ANSWER.schema, repair=repair)
+    assert read(text, contract, finish_reason=finish_reason).truncated is truncated
+
+
 @pytest.mark.parametrize(
     "text", ["{'answer': 'yes'}", '{"answer": "yes", "shown": 1,}', '{"a": NaN}', '{"a": 1e400}']
 )

@@ -61,13 +61,14 @@ class Allowance:
         """What of the budget is used up, in words, once `more` is spent; None where something is left."""
         budget, left = self._budget, self.seconds_left()
         if left is not None and left <= 0:
-            return f"the {budget.seconds:g} seconds of the budget ended {-left:.1f} seconds ago"
+            ended = "are over" if left > -2 else f"ended {-left:.0f} seconds ago"
+            return f"the {budget.seconds:g} seconds of the budget {ended}"
         tokens = self._tokens + more.tokens
         if budget.tokens is not None and tokens >= budget.tokens:
             return f"{tokens} of {budget.tokens} tokens are spent"
         money = self._money + self._price.of(more)
         if budget.money is not None and money >= budget.money:
-            return f"{money:.4g} of {budget.money:.4g} are spent"
+            return f"{money:.4g} of {budget.money:.4g} in money are spent"
         return None
 
     def seconds_left(self) -> float | None:

@@ -48,10 +48,13 @@ async def ask(
     each piece of the answer as soon as it stands; what it raises ends the asking. `cache` keeps the answers
     of prompts that let it (docs/caching.md).
 
-    Raises `ValueError` where `retry` has a deadline or tokens: they are the budget's.
+    Raises `ValueError` where `retry` has a deadline or tokens: they are the budget's; and where the budget
+    has money and there is no price.
     """
     if retry.deadline is not None or retry.tokens is not None:
         raise ValueError("ask() has a budget for a retry's deadline and tokens")
+    if budget.money is not None and price is None:
+        raise ValueError("a budget of money needs a price: nobody knows what the tokens cost")
     allowance = Allowance(budget, clock=clock, published=published, price=price)
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
     plan = Plan(prompt, question, provider, attempts)
@@ -152,7 +155,7 @@ class _Asking:
             messages,
             config=step.config.at_most(allowed),
             response_schema=_held_to(contract),
-            schema_in_words=False,
+            schema_in_words=step.schema_in_words,
             labels={"prompt": self._prompt.id, "call": str(len(self.harvest.calls) + 1), "why": why},
         )
         hearing = Hearing(step, contract, self.harvest.is_new, self._listen)

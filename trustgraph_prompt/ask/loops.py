@@ -13,6 +13,7 @@ _HARDLY = 0.1
 #: How often a text must end with a phrase, and how many characters that must be at least: real tables hold a
 #: few rows that are equal, so that a short phrase has to come more often than a long one.
 _ENOUGH = ((8, 240), (4, 1600))
+_FEWEST = min(times for times, _ in _ENOUGH)
 
 #: Characters at the end of a text in which phrases are looked for.
 _TAIL = 10_000
@@ -48,7 +49,8 @@ def _ends_in_a_circle(tail: str) -> bool:
     """Whether a tail ends with one phrase of any length often enough.
 
     From its end, `border` is the longest beginning of what was read that is also its end (Knuth, Morris and
-    Pratt), so what was read repeats every `length - border` characters, and no less. In linear time.
+    Pratt), so what was read repeats every `length - border` characters, and no less. In linear time; hardly
+    any of it is long enough for as many repetitions as it takes.
     """
     backwards = tail[::-1]
     borders = [0]
@@ -58,6 +60,9 @@ def _ends_in_a_circle(tail: str) -> bool:
             border = borders[border - 1]
         border += backwards[border] == character
         borders.append(border)
-        if any(length >= least and length >= times * (length - border) for times, least in _ENOUGH):
+        period = length - border
+        if length >= _FEWEST * period and any(
+            length >= least and length >= times * period for times, least in _ENOUGH
+        ):
             return True
     return False

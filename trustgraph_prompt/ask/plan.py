@@ -83,4 +83,4 @@ class Plan:
         else:
             conversation = messages.correction(self._question, last.text, last.outcome)
         self._attempts_left -= 1
-        return Step("invalid", conversation, self._config, refused=refused)
+        return Step("invalid", conversation, self._config, refused=refused, schema_in_words=True)

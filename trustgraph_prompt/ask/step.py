@@ -23,6 +23,7 @@ class Step:
 
     `begun` is the text that the answer goes on from. `refused` are the objects that are asked for again,
     alone. With room for no more than `more_than` tokens it would be the same call again, and is not put.
+    `schema_in_words`: the model is told the schema, where its server does not hold it to that.
     """
 
     why: str
@@ -31,6 +32,7 @@ class Step:
     begun: str = ""
     refused: tuple[Rejected, ...] = ()
     more_than: int = 0
+    schema_in_words: bool = False
 
     @property
     def messages(self) -> Sequence[Message]:
@@ -57,10 +59,11 @@ class Reply:
     def is_cut(self) -> bool:
         """Whether there was more to come; the text decides where the wire does not say, or of one value."""
         ended, said = self.report.finish_reason, self.outcome
+        if said.contract.format == "json" and said.truncated is not None:
+            return said.truncated and ended != "content_filter"
         if ended is None:
             return self.broken is not None or said.truncated is True
-        visibly = said.contract.format == "json" and said.truncated is True and ended != "content_filter"
-        return visibly or ended in ("length", "error")
+        return ended in ("length", "error")
 
     @property
     def is_lost(self) -> bool:

@@ -22,6 +22,8 @@ MAX_SEARCHED = 100_000  # characters of an answer in which an explanation looks 
 
 _GOES_ON = ("continue", "transient")  # a call that failed for the moment gave no text
 
+_NOT_HELD = "the server did not hold the answer to the schema"
+
 _BREAKS_A_LINE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
@@ -182,13 +184,19 @@ class Outcome:
         """What is wrong, short and exact, in one line for a model or a log; at most `limit` issues.
 
         Objects are counted from 1. What is no JSON is told with the line and column of the answer where it
-        breaks. Keys that an object of the last answer holds twice are named, too.
+        breaks. Keys that an object of the last answer holds twice are named, too, and that the server did not
+        hold an answer to the schema that is no good.
         """
         errors, twice = self.errors(), self._duplicates()
         told = [self._told(rejected, issue) for rejected, issue in errors[:limit]]
         told += twice[: limit - len(told)]
         more = len(errors) + len(twice) - len(told)
-        return "; ".join(told) + (f"; and {more} more" if more else "") or self.reason.replace("_", " ")
+        told = told or [self.reason.replace("_", " ")]
+        told += [f"and {more} more"] if more else []
+        told += (
+            [_NOT_HELD] if not self.ok and any(call.schema_path == "prompt" for call in self.calls) else []
+        )
+        return "; ".join(told)
 
     def _told(self, rejected: Rejected | None, issue: Issue) -> str:
         if rejected is None:

@@ -24,6 +24,9 @@ _BEGUN = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag under the cut
 _SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.MULTILINE)
 _CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)
 
+# What may stand behind a value: white space, and a fence that ends or is about to.
+_SAYS_NOTHING = " \t\r\n`~"
+
 # Around sound values: a key, or a closing bracket. They are perhaps parts of one that is broken.
 _OF_A_VALUE = re.compile(r'"[^"\n]{0,100}"\s*:|\}\s*[\]}]|,\s*\]')
 
@@ -41,7 +44,7 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     else:
         if not isinstance(value, (dict, list)) or not is_too_deep(value, text, contract.limits.depth):
             whole = _Candidate(value, text.strip(), len(text) - len(text.lstrip()))
-            return _judged([whole], contract, Stage.DIRECT, cut_short(finish_reason))
+            return _judged(text, [whole], contract, Stage.DIRECT, cut_short(finish_reason))
     scanner = Scanner(contract.limits, arrays=True)
     candidates = _candidates([*scanner.feed(text), *scanner.close()], contract.limits.depth)
     outcome = _strictly(text, contract, finish_reason, scanner, candidates)
@@ -64,6 +67,9 @@ class _Candidate:
     start: int
     fenced: bool = False
 
+    def behind(self, text: str) -> str:
+        return text[self.start + len(self.raw) :]
+
 
 def _strictly(
     text: str, contract: Contract, finish_reason: str | None, scanner: Scanner, candidates: list[_Candidate]
@@ -72,7 +78,7 @@ def _strictly(
     cut = scanner.cut or _CUT_STRING.match(text, scanner.thought) is not None
     truncated = cut_short(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
     if scalar := _scalar(text, scanner.thought):
-        return _judged([scalar], contract, Stage.EXTRACTED, truncated)
+        return _judged(text, [scalar], contract, Stage.EXTRACTED, truncated)
     if cut or scanner.full:
         what = "the answer ends within " + ("thinking" if scanner.thinks else "a value")
         what = "too many values to choose from" if scanner.full else what
@@ -80,10 +86,11 @@ def _strictly(
     values = [candidate for candidate in candidates if not isinstance(candidate.value, NotJson)]
     if values:
         alone = len(candidates) == 1 and values[0].raw == text.strip()
-        return _judged(values, contract, Stage.DIRECT if alone else Stage.EXTRACTED, truncated)
+        return _judged(text, values, contract, Stage.DIRECT if alone else Stage.EXTRACTED, truncated)
     if candidates:
         broken = candidates[-1]
         issues = (Issue(Reason.INVALID_JSON, f"no JSON: {broken.value}"),)
+        truncated = truncated and not _is_closed(broken.value, broken.behind(text))
         return _refused(broken, issues, contract, truncated)
     return _failure(contract, Reason.EXTRACTION_FAILED, "no JSON in the answer", truncated)
 
@@ -120,7 +127,8 @@ def _repaired(
         if refused is None or strict.reason is Reason.TRUNCATED:
             return strict
         likeliest, cut = refused
-        truncated = cut_short(finish_reason, within_value=True) if cut else strict.truncated
+        closed = not cut and _is_closed(likeliest.value, likeliest.behind(text))
+        truncated = cut or (strict.truncated and not closed)
         outcome = _refused(likeliest, contract.issues(likeliest.value), contract, truncated)
         return replace(outcome, reason=Reason.REPAIR_FAILED)
     best = min(by_rank)
@@ -134,25 +142,36 @@ def _repaired(
             if strict.ok
             else Outcome(value, Reason.SUCCESS, contract, stage, truncated=strict.truncated)
         )
-    truncated = cut_short(finish_reason, within_value=stage is Stage.SALVAGED)
+    closed = stage is Stage.REPAIRED and _is_closed(value, text[repaired.start + len(repaired.raw) :])
+    truncated = cut_short(finish_reason, within_value=stage is Stage.SALVAGED) and not closed
     return Outcome(value, Reason.SUCCESS, contract, stage, truncated=truncated, repaired=(repaired,))
 
 
 def _judged(
-    candidates: list[_Candidate], contract: Contract, stage: Stage, truncated: bool | None
+    text: str, candidates: list[_Candidate], contract: Contract, stage: Stage, truncated: bool | None
 ) -> Outcome:
     """The one value among the candidates that the contract accepts, or why there is none."""
     fitting = [(one, fit) for one in candidates if (fit := _fit(one.value, contract))]
     if not fitting:
         meant = next((one for one in reversed(candidates) if one.fenced), candidates[-1])
+        truncated = truncated and not _is_closed(meant.value, meant.behind(text))
         return _refused(meant, _issues(meant.value, contract), contract, truncated, stage)
     best = [(one, fit) for one, fit in fitting if one.fenced] or fitting
     different = {_identity(fit[0], one.raw) for one, fit in best} if len(best) > 1 else best
     if len(different) > 1:
         return _ambiguous(len(different), contract, truncated)
-    value, unwrapped = best[-1][1]
+    last, (value, unwrapped) = best[-1]
+    truncated = truncated and not _is_closed(last.value, last.behind(text))
     stage = max(stage, Stage.EXTRACTED) if unwrapped else stage
     return Outcome(value, Reason.SUCCESS, contract, stage, truncated=truncated)
+
+
+def _is_closed(value: Any, behind: str) -> bool:
+    """Whether the one value that was asked for has visibly ended, so that no cut of the text is one of it.
+
+    Of a number under a cut there may be more to come. So there may behind prose: another value that is meant.
+    """
+    return isinstance(value, (dict, list, str, NotJson)) and not behind.strip(_SAYS_NOTHING)
 
 
 def _issues(value: Any, contract: Contract) -> tuple[Issue, ...]:
