@@ -96,22 +96,39 @@ def read_yaml(path: Path, error: type[ConfigError] = ConfigError) -> Any:
 def check(
     document: Any, schema: Mapping[str, Any], where: str, error: type[ConfigError] = ConfigError
 ) -> None:
-    """Raise `error` for the first thing in `document` that `schema` does not allow."""
+    """Raise `error` for what in `document` the `schema` does not allow; the rest are its `others`."""
+    first, *others = _errors(document, schema, where, error) or [None]
+    if first is not None:
+        first.others = tuple(other for other in others if other is not None)
+        raise first
+
+
+def _errors(
+    document: Any, schema: Mapping[str, Any], where: str, error: type[ConfigError]
+) -> list[ConfigError | None]:
+    """What the schema does not allow, what is most likely the reason of the rest first."""
     validator = jsonschema.validators.validator_for(schema)(schema)
     problems = list(validator.iter_errors(document))
-    if not problems:
-        return
     # A misspelt key is often the reason why another one is missing.
-    misspelt = next((problem for problem in problems if problem.validator == "additionalProperties"), None)
-    problem = misspelt or jsonschema.exceptions.best_match(problems)
-    assert problem is not None
+    problems.sort(key=lambda problem: problem.validator != "additionalProperties")
+    if problems and problems[0].validator != "additionalProperties":
+        problems.sort(key=jsonschema.exceptions.relevance, reverse=True)
+    return [_error(problem, schema, where, error) for problem in problems]
+
+
+def _error(
+    problem: jsonschema.ValidationError, schema: Mapping[str, Any], where: str, error: type[ConfigError]
+) -> ConfigError:
+    misspelt = problem.validator == "additionalProperties"
+    if not misspelt:
+        problem = jsonschema.exceptions.best_match([problem]) or problem
     inner: Any = problem.schema
     found: Any = problem.instance
     path = "".join(f"/{_escaped(part)}" for part in problem.absolute_path)
-    if misspelt is not None:
+    if misspelt:
         known = inner.get("properties", {})
         unknown = next(key for key in found if key not in known)
-        raise error(
+        return error(
             f"unknown key{suggestion(str(unknown), known)}",
             where=where,
             path=f"{path}/{_escaped(unknown)}",
@@ -119,10 +136,22 @@ def check(
             expected="one of " + ", ".join(sorted(known)),
         )
     message = problem.message if len(problem.message) <= 200 else problem.message[:199] + "…"
-    expected = inner.get("description") if problem.validator in ("pattern", "oneOf", "anyOf") else None
+    expected = inner.get("description") if problem.validator == "pattern" else None
+    if problem.validator in ("oneOf", "anyOf"):
+        message = "it has none of the forms that it may have"
+        expected = "; or ".join(_form(form, schema) for form in inner[problem.validator])
     if problem.validator == "type" and isinstance(problem.validator_value, str):
         expected = TYPES[problem.validator_value]
-    raise error(message, where=where, path=path, found=found, expected=expected)
+    return error(message, where=where, path=path, found=found, expected=expected)
+
+
+def _form(form: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """One form of several, in words."""
+    if "$ref" in form:
+        form = schema["$defs"][form["$ref"].rpartition("/")[2]]
+    if keys := form.get("required", form.get("properties")):
+        return f"the key{'s' if len(keys) > 1 else ''} {' and '.join(keys)}"
+    return str(form.get("description") or TYPES[form["type"]])
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

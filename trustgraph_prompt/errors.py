@@ -71,7 +71,10 @@ class TrustgraphPromptError(Exception):
 
 
 class ConfigError(TrustgraphPromptError):
-    """Something an author wrote is wrong: says where, under which key, what was found, what was expected."""
+    """Something an author wrote is wrong: says where, under which key, what was found, what was expected.
+
+    `others` are what else is wrong in the same place.
+    """
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class ConfigError(TrustgraphPromptError):
         self.path = path
         self.found = found
         self.expected = expected
+        self.others: tuple[ConfigError, ...] = ()
         super().__init__(message)
 
     def at(self, where: str, path: str = "") -> ConfigError:

@@ -294,6 +294,17 @@ def test_wrong_usage_ends_with_2_and_says_what_is_wrong(case: str, tmp_path: Pat
     assert result.stdout == ""
 
 
+def test_check_tells_all_that_is_wrong_with_a_file_and_which_forms_a_key_may_have(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("dialect: jinja\nprompt: a\ncache: 1h\nattempts: 99\nrepair: maybe\n")
+    result = run("check", tmp_path / "a.yaml")
+    assert result.returncode == 2
+    assert "/cache: it has none of the forms that it may have" in result.stderr
+    assert "expected true or false; or the key seconds)" in result.stderr
+    assert "/attempts: 99 is greater" in result.stderr
+    assert "/repair" in result.stderr
+    assert result.stderr.count("error  ") == 3
+
+
 def test_a_schema_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "schema.json").write_text('{"type": "objct"}')
     result = run("read", "-", "--format", "json", "--schema", "schema.json", folder=tmp_path, input="{}")

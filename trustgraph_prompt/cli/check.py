@@ -14,6 +14,9 @@ from trustgraph_prompt.errors import ConfigError
 
 EXAMPLE = "Example:  trustgraph-prompt check templates/ flows/ export.json"
 
+MAX_ERRORS = 5
+"""How many errors of one file are told."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -40,7 +43,8 @@ def command(
             if verdict.error is None:
                 typer.echo(f"OK     {verdict.place} ({verdict.what})")
             else:
-                output.note(f"error  {verdict.error}")
+                for error in (verdict.error, *verdict.error.others)[:MAX_ERRORS]:
+                    output.note(f"error  {error}")
     if any(verdict.error for verdict in verdicts):
         raise typer.Exit(2)
 

@@ -72,7 +72,8 @@ def command(
     A line says where its object is from: {"prompt", "file", "chunk", "object"}. Lines gather in
     OUT.jsonl.part, which takes the place of OUT.jsonl at the end. What was answered is kept in
     OUT.jsonl.state: after an interruption, run the same command again, and only the rest is asked.
-    Exits with 1 where a question failed, where a file was skipped because it is empty or no text, and where answers were cut and not one object came.
+    Exits with 1 where a question failed, where a file was skipped because it is empty or no text, and where
+    answers were cut and not one object came.
     """
     from trustgraph_prompt.cli.destination import Destination
     from trustgraph_prompt.cli.progress import Progress
@@ -87,12 +88,13 @@ def command(
         raise ConfigError("is the chunk that is asked about, and cannot be given", where="--term text")
     for definition in asked:
         options.warn_of_terms(definition, {"text", *terms})
-        if definition.template.dialect == "jinja" and (missing := definition.missing({"text", *terms})):
-            raise ConfigError(f"{definition.id} needs it: --term {missing[0]}=…", where=f"term {missing[0]}")
     provider = options.provider(script, base_url, model, prefill, native_schema)
     jobs, skipped = extract.jobs(
         files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size
     )
+    for definition in asked:
+        if definition.template.dialect == "jinja" and (missing := definition.missing({"text", *terms})):
+            raise ConfigError(f"{definition.id} needs it: --term {missing[0]}=…", where=f"term {missing[0]}")
     if skipped and not jobs:
         raise skipped[0]
     destination = Destination(out, files)

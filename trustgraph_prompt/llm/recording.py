@@ -17,7 +17,10 @@ from trustgraph_prompt.llm.scripted import ScriptedAnswer
 _COUNT = {"type": "integer", "minimum": 0}
 _TEXT = {
     "description": "a text, or a list of its lines",
-    "oneOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+    "oneOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}, "description": "a list of its lines"},
+    ],
 }
 
 _LINE: Mapping[str, Any] = {
