@@ -338,6 +338,13 @@ class TestFilesThatAreNoDocuments:
         assert "Traceback" not in result.stderr
         assert not (tmp_path / "extracted.jsonl").exists()
 
+    def test_templates_without_the_usual_prompts_ask_for_one(self, tmp_path: Path) -> None:
+        (tmp_path / "mine.yaml").write_text("dialect: jinja\nprompt: '{{ text }}'\n")
+        result = run("extract", DOCUMENT, "--provider", SCRIPTED, "--templates", tmp_path, folder=tmp_path)
+        assert result.returncode == 2
+        assert "say --prompt ID" in result.stderr
+        assert result.stderr.rstrip().endswith("but: mine")
+
     def test_a_folder_is_no_file(self, tmp_path: Path) -> None:
         result = run("extract", tmp_path, "--provider", SCRIPTED, folder=tmp_path)
         assert result.returncode == 2

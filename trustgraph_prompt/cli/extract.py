@@ -81,6 +81,12 @@ def command(
     from trustgraph_prompt.worker import extract, gather
 
     prompts = options.prompts(templates)
+    if not prompt and not any(map(prompts.find, DEFAULT_PROMPTS)):
+        there = ", ".join(sorted(prompts.prompts)) or "none"
+        raise ConfigError(
+            f"which prompt? say --prompt ID; there are no {' and '.join(DEFAULT_PROMPTS)}, but: {there}",
+            where=str(templates),
+        )
     found = [options.prompt(prompts, id) for id in prompt or DEFAULT_PROMPTS]
     asked = list({definition.id: definition for definition in found}.values())
     terms = options.terms(term)
