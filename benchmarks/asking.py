@@ -221,15 +221,17 @@ async def throughput(url: str) -> None:
         limited = Limiter(provider, Limits(IN_FLIGHT))
         done, resident = 0, list[float]()
 
-        async def asking() -> None:
+        async def asking(number: int) -> None:
             nonlocal done
+            # answers of a second that all begin together would all end together
+            await asyncio.sleep(number / IN_FLIGHT)
             while True:
                 assert (await ask(PROMPT, QUESTION, limited)).value
                 done += 1
 
         # as many again wait, as they do when there is more to do than the limit allows
-        tasks = [asyncio.create_task(asking()) for _ in range(2 * IN_FLIGHT)]
-        await asyncio.sleep(3)
+        tasks = [asyncio.create_task(asking(number)) for number in range(2 * IN_FLIGHT)]
+        await asyncio.sleep(5)
         began, cpu_began, before = time.monotonic(), time.process_time(), done
         for _ in range(SECONDS):
             await asyncio.sleep(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterable
@@ -12,10 +13,11 @@ import pytest
 
 from tests.support.asking import Asked, Script, cut, lines, numbers, why
 from trustgraph_prompt import errors
-from trustgraph_prompt.ask import Piece
+from trustgraph_prompt.ask import Piece, ask
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.llm import Call, Delta, ScriptedAnswer
+from trustgraph_prompt.llm import Call, Delta, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.prompts import PromptDefinition, Question
 
 
 class TestOneCall:
@@ -417,3 +419,18 @@ async def test_what_was_given_and_not_taken_back_is_what_stands(
 
     assert count(asked.given) - count(outcome.retracted) == count(outcome.value)
     assert count(outcome.retracted) <= count(asked.given)
+
+
+async def test_what_an_asking_held_is_freed_at_once() -> None:
+    """Full collections stop everything: with 500 calls in flight, for most of a second."""
+    prompt = PromptDefinition.from_entry("numbers", {"prompt": "unused", "response-type": "jsonl"})
+    provider = ScriptedProvider([ScriptedAnswer(lines(range(5)))])
+    await ask(prompt, Question("", "?"), provider)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(50):
+            await ask(prompt, Question("", "?"), provider)
+        assert gc.collect() < 50
+    finally:
+        gc.enable()

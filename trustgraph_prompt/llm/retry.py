@@ -104,7 +104,10 @@ class RetryPolicy:
             sleep=sleep,
             reraise=True,
         )
-        return await tries(tried)
+        try:
+            return await tries(tried)
+        finally:
+            tries.iter_state.reset()  # refers to `tries`: what was tried would stay until a full collection
 
     def config(self, base: RuntimeConfig, attempt: int) -> RuntimeConfig:
         """The settings of the `attempt`-th try (from 0)."""

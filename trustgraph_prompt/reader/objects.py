@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -50,7 +51,7 @@ class Objects:
         self._limits = contract.limits
         self._scanner = Scanner(
             contract.limits,
-            names_wrapper=self._names_wrapper,
+            names_wrapper=partial(_names_wrapper, contract),
             repair=Repair(contract).object if contract.repair else None,
         )
         self._wrapper = (0, 0)
@@ -146,7 +147,7 @@ class Objects:
                     self._retract(*self._aside)
                 case Kind.WRAPPER:
                     self._wrapper = len(self.accepted), len(self.rejected)
-                case Kind.WRAPPER_OR_OBJECT if whole := self._as_object(find.value):
+                case Kind.WRAPPER_OR_OBJECT if whole := _as_object(self._contract, find.value):
                     self._retract(*self._wrapper)
                     self.accepted.append(whole)
                     fresh.append(whole)
@@ -188,16 +189,18 @@ class Objects:
         del self.accepted[accepted:], self.rejected[rejected:]
         self.repaired = [repaired for repaired in self.repaired if repaired.index < accepted + rejected]
 
-    def _names_wrapper(self, key: str) -> bool:
-        name = decode(key)
-        if self._contract.declares(name):
-            return False
-        return name.lower() in _WRAPPERS or self._as_object({name: []}) is None
 
-    def _as_object(self, wrapper: dict[str, Any]) -> dict[str, Any] | None:
-        """What begins like a wrapper as the object that the contract takes it for, and leaves whole."""
-        taken, accepted = self._contract.take(wrapper)
-        return taken if accepted and next(iter(wrapper)) in taken else None
+def _names_wrapper(contract: Contract, key: str) -> bool:
+    name = decode(key)
+    if contract.declares(name):
+        return False
+    return name.lower() in _WRAPPERS or _as_object(contract, {name: []}) is None
+
+
+def _as_object(contract: Contract, wrapper: dict[str, Any]) -> dict[str, Any] | None:
+    """What begins like a wrapper as the object that the contract takes it for, and leaves whole."""
+    taken, accepted = contract.take(wrapper)
+    return taken if accepted and next(iter(wrapper)) in taken else None
 
 
 def _repaired(index: int, find: Mark) -> Repaired:

@@ -76,8 +76,8 @@ class Scanner:
         self._between: list[str] = []
         self._behind = 0  # how many parts of it stand before the last end of thinking
         self._in_aside = False
-        self._searching: Callable[[int], int | None] = self._search
-        self._mode: Callable[[int], int | None] = self._searching
+        # not bound to it: a reader that refers to itself is not freed when it is done
+        self._mode: Callable[[Scanner, int], int | None] = Scanner._search
         self._value: OpenValue
         self._damage: Damage
         self._column = 0
@@ -110,14 +110,14 @@ class Scanner:
         """What `text` completes."""
         if self._finds.full:
             return []
-        if not self._window and self._mode is self._searching and (whole := self._complete.alone(text)):
+        if not self._window and self._mode is Scanner._search and (whole := self._complete.alone(text)):
             self._pass_alone(text, whole)
             return self._finds.take()
         self._window += text
         self._complete.expect(self._window)
         position: int | None = 0
         while position is not None and not self._finds.full:
-            position = self._mode(position)
+            position = self._mode(self, position)
         return self._finds.take()
 
     def close(self) -> list[Find]:
@@ -186,7 +186,7 @@ class Scanner:
                 if window[start + 1] == "/":
                     self._end_thinking(position)
                 elif self._line_before(start):
-                    self._mode = self._think
+                    self._mode = Scanner._think
                     return position
                 else:
                     self._in_aside = True
@@ -275,15 +275,14 @@ class Scanner:
                 self._passed,
                 self._limits.depth,
                 names_wrapper=self._complete.wraps,
-                elements_at=self._elements_at,
             )
-            self._mode = self._follow
+            self._mode = Scanner._follow
             return True
         self._is_bare = not (line or first in _QUOTES) and self._begins_bare(start)
         if mark == "{" and (line or first in _QUOTES or self._is_bare):
             self._damage = Damage([mark], Raw(start, self._passed), self._column, awaits_value=False)
             self._broke_at = 0
-            self._mode = self._measure
+            self._mode = Scanner._measure
             return True
         return False
 
@@ -303,7 +302,7 @@ class Scanner:
     def _think(self, position: int) -> int | None:
         """In thinking: nothing counts until it ends."""
         if match := _END_OF_THINKING.search(self._window, position):
-            self._mode = self._searching
+            self._mode = Scanner._search
             self.thought = self._passed + match.end()
             self._behind = len(self._between)
             return match.end()
@@ -314,7 +313,7 @@ class Scanner:
     def _follow(self, position: int) -> int | None:
         """In a value that obeys the grammar so far."""
         value, window = self._value, self._window
-        progress, position = value.advance(window, position)
+        progress, position = value.advance(window, position, self._elements_at)
         match progress:
             case Progress.WAITS:
                 self.cut = self._final
@@ -328,7 +327,7 @@ class Scanner:
                 value.is_empty = False
                 self._take_elements(value)
             case Progress.ENDS:
-                self._mode = self._searching
+                self._mode = Scanner._search
                 self._end(value, position)
             case Progress.BREAKS:
                 return self._break(value, position)
@@ -356,12 +355,12 @@ class Scanner:
             self._between.append("[")
             self._finds.waste()
             self._no_array_before = self._passed + position
-            self._mode = self._searching
+            self._mode = Scanner._search
             return self._go_back(text, 1, position)
         if value.in_wrapper:
             self._between.append("[{}")  # still open
         if value.is_wrapper and value.element is None:
-            self._mode = self._searching
+            self._mode = Scanner._search
             return position
         stack, raw = (value.stack[2:], value.element) if value.element else (value.stack, value.raw)
         if value.is_wrapper:
@@ -374,7 +373,7 @@ class Scanner:
         self._damage = Damage(
             stack, raw, self._column, awaits_value=value.awaits_value, in_string=value.in_string
         )
-        self._mode = self._measure
+        self._mode = Scanner._measure
         return position
 
     def _measure(self, position: int) -> int | None:
@@ -406,7 +405,7 @@ class Scanner:
             length = 1  # a brace in prose
         else:
             self._finds.broken(raw, at)
-        self._mode = self._searching
+        self._mode = Scanner._search
         return self._go_back(text, length, position)
 
     def _repaired(self, raw: str, *, ends_text: bool) -> Reading | None:

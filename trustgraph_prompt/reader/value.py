@@ -75,7 +75,6 @@ class OpenValue:
         max_depth: int,
         *,
         names_wrapper: Callable[[str], bool],
-        elements_at: Callable[[int, int], Values],
     ) -> None:
         self.stack = [bracket]
         self.raw = Raw(start, passed)
@@ -90,7 +89,6 @@ class OpenValue:
         self._max_depth = max_depth
         self._expected = "first key" if bracket == "{" else "first element"
         self._names_wrapper = names_wrapper
-        self._elements_at = elements_at
         self._first_key: str | None = None
 
     @property
@@ -110,8 +108,13 @@ class OpenValue:
         if self.element is not None:
             self.element.keep(window, end)
 
-    def advance(self, window: str, position: int) -> tuple[Progress, int]:
-        """Go on from `position` to the next event, and say where that is."""
+    def advance(
+        self, window: str, position: int, elements_at: Callable[[int, int], Values]
+    ) -> tuple[Progress, int]:
+        """Go on from `position` to the next event, and say where that is.
+
+        `elements_at` takes the elements of a wrapper that stand whole in the window, several at once.
+        """
         while True:
             if self.in_string:
                 position = _end(grammar.REST_OF_STRING, window, position)
@@ -129,7 +132,7 @@ class OpenValue:
                     self._push("[")
                     return Progress.WRAPS, window.index("[", position) + 1
             elif self.is_wrapper and self.in_wrapper and self._expected in ("first element", "element"):
-                self.element_run = self._elements_at(grammar.skip_space(window, position), _MOST_AT_ONCE)
+                self.element_run = elements_at(grammar.skip_space(window, position), _MOST_AT_ONCE)
                 if self.element_run.values:
                     self._expected = "next element"
                     last = len(self.element_run.values) - 1
