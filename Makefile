@@ -3,7 +3,8 @@ PYTHON ?= python3
 EXTRAS ?= dev
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+comma := ,
+READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check bench format clean
