@@ -81,7 +81,7 @@ class ConfigService:
         created: Collection[str] = (),
         deleted: Collection[str] = (),
     ) -> None:
-        """Say what changed: the workspaces by type. Without any change it says that the service has started."""
+        """Say what changed: the workspaces by type. With no change it says that the service has started."""
         workspaces = {"created": list(created), "deleted": list(deleted)} if created or deleted else None
         push = {
             "version": self.version if version is None else version,
