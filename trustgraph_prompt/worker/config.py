@@ -30,7 +30,7 @@ SECONDS_FOR_A_PUSH = 10.0
 """How long an entry waits for the next of its push; then whoever pushed them has died, and they count."""
 
 SECONDS_BETWEEN_SWAPS = 0.1
-"""At the least: a swap costs milliseconds however little has changed, so what comes meanwhile goes together."""
+"""At the least: a swap costs milliseconds however little has changed. What comes meanwhile goes together."""
 
 PUSH, MORE = "push", "more"
 """Properties of an entry: the id of its push, and that others of it follow."""
@@ -245,7 +245,7 @@ class _Push:
 
 
 class _Due:
-    """Changes that are to be swapped in, all that there are together; of two to one entry the later counts."""
+    """Changes that are to be swapped in, all that there are together; of two of an entry the later counts."""
 
     def __init__(self) -> None:
         self._changes: dict[str, bytes] = {}
