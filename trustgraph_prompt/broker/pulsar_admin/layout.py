@@ -50,7 +50,7 @@ class Layout:
         used = list(used)
         united: dict[str, Topic] = {}
         for topic in filter(lambda topic: topics.is_persistent(topic.name), used):
-            united[topic.name] = topic.united(united.get(topic.name, topic))
+            united[topic.name] = united.get(topic.name, topic).united(topic)
         shared = {
             topic.namespace for topic in used if topic.name not in united or not united[topic.name].table
         }
