@@ -17,7 +17,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
+
+#: How long a broker may take to say that a consumer's place still stands.
+CHECK_SECONDS: Final = 10.0
 
 SubscriptionType = Literal["shared", "exclusive"]
 
@@ -75,6 +78,13 @@ class Consumer(Protocol):
         The dead-letter topic is persistent, also for a topic that is not, and keeps its messages for the
         subscription `dead`. Received from there they are as they were (topic, id, deliveries), with
         `reason`, `subscription` and what is given here, cut to 4,096 characters, among the properties.
+        """
+
+    async def check(self) -> None:
+        """Ask the broker whether this place still stands; being connected does not prove it.
+
+        Raises `BrokerClosed` when it is gone or was given up (open another), `BrokerUnavailable` when there
+        is no answer within ten seconds (it may come back by itself). For use by any number of tasks.
         """
 
     async def stop(self) -> None:
