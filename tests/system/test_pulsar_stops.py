@@ -20,7 +20,7 @@ from trustgraph_prompt.worker.worker import SECONDS_TO_GIVE_UP
 
 pytestmark = pytest.mark.pulsar
 
-SECONDS_BETWEEN = 0.004
+SECONDS_BETWEEN = 0.02
 DRAIN_SECONDS = 2.0
 
 
@@ -88,9 +88,7 @@ async def test_more_than_is_served_at_once_waits_on_a_topic_that_keeps_nothing(
     pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
 ) -> None:
     model = RestlessModel(pause=0.01)
-    async with traffic(
-        pulsar_site, pulsar_space, server, model, persistent=False, concurrency=8
-    ) as flow:
+    async with traffic(pulsar_site, pulsar_space, server, model, persistent=False, concurrency=8) as flow:
         await pulsar_site.run()
         model.speak.clear()
         await flow.send_as_trustgraph((f"r{n}" for n in range(200)), SECONDS_BETWEEN)
@@ -106,9 +104,7 @@ async def test_stopped_under_load_whatever_was_received_of_a_topic_that_keeps_no
     pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
 ) -> None:
     model = RestlessModel(pause=0.01)
-    async with traffic(
-        pulsar_site, pulsar_space, server, model, persistent=False, concurrency=8
-    ) as flow:
+    async with traffic(pulsar_site, pulsar_space, server, model, persistent=False, concurrency=8) as flow:
         worker = await pulsar_site.run("--drain-timeout", DRAIN_SECONDS)
         load = Load(flow, 200)
         await flow.responses.until(20)
@@ -134,6 +130,6 @@ async def test_stopped_under_load_whatever_was_received_of_a_topic_that_keeps_no
         seconds=round(took, 2),
     )
     last = max(n for n, id in enumerate(flow.sent) if id not in unanswered)
-    print([id for id in flow.sent[: last] if id in unanswered], len(before), last)
+    print([id for id in flow.sent[:last] if id in unanswered], len(before), last)
     assert not unanswered & set(before)
     assert took < DRAIN_SECONDS + SECONDS_TO_GIVE_UP
