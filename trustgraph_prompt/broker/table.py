@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 
-from trustgraph_prompt.broker.protocol import Message, Reader
+from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message, Reader
 from trustgraph_prompt.errors import BrokerUnavailable
-
-CHECK_SECONDS = 10.0
 
 
 class ReaderTable:

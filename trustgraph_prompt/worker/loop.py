@@ -49,9 +49,8 @@ class FlowLoop:
                 if self._stopping:
                     break
                 try:
-                    with self._desk.watch.over(
-                        self._part, _check_of(consumer), partial(self._renew, consumer)
-                    ):
+                    check, renew = partial(self._check, consumer), partial(self._renew, consumer)
+                    with self._desk.watch.over(self._part, check, renew):
                         await self._receive(consumer, tasks)
                 except BrokerError as error:
                     log.error("flow %s lost its consumer: %s", self._flow.name, error)
@@ -70,6 +69,10 @@ class FlowLoop:
         self._giving_up = True
         for task in self._in_work:
             task.cancel()
+
+    async def _check(self, consumer: Consumer) -> None:
+        if not self._stopping:  # then it has left its place, and means to
+            await consumer.check()
 
     async def _renew(self, consumer: Consumer) -> None:
         """The consumer's place is gone: `serve` takes another, once what the lost one holds is in work.
@@ -148,12 +151,6 @@ class FlowLoop:
                 await settler.abandon(message, request, entry)
                 return
             tell(result)
-
-
-def _check_of(consumer: Consumer) -> Callable[[], Awaitable[None]]:
-    async def unable() -> None: ...
-
-    return getattr(consumer, "check", unable)
 
 
 async def _close(consumer: Consumer) -> None:
