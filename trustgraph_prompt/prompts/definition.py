@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from trustgraph_prompt.authored import check
@@ -52,13 +53,12 @@ class Question:
     prompt: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PromptDefinition:
     """One prompt, compiled.
 
     `terms` are values of terms that a request leaves out. `system` is the prompt's own if `own_system`, else
-    its workspace's. `cache` is for how many seconds an answer may be given again, None for never; it is no
-    part of `version`, a hash (sha256, hex) over everything that decides the answer.
+    its workspace's. `cache` is for how many seconds an answer may be given again, None for never.
     """
 
     id: str
@@ -72,10 +72,6 @@ class PromptDefinition:
     terms: Mapping[str, Any] = field(default_factory=dict)
     description: str = ""
     cache: float | None = None
-    version: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "version", self._hash())
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -128,7 +124,12 @@ class PromptDefinition:
         merged = {**self.terms, **terms}
         return Question(self.system.render(merged), self.template.render(merged))
 
-    def _hash(self) -> str:
+    @cached_property
+    def version(self) -> str:
+        """A hash (sha256, hex) over everything that decides the answer.
+
+        Made when it is first asked for: a new system message makes a new version of every prompt.
+        """
         decides = {
             "prompt": [self.template.dialect, self.template.source],
             "system": [self.system.dialect, self.system.source],

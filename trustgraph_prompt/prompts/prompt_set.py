@@ -62,7 +62,8 @@ class PromptSet:
         for key, entry in read.items():
             if isinstance(entry.built, PromptDefinition):
                 prompts[entry.built.id] = prompt = entry.built.under(over)
-                read[key] = entry._replace(built=prompt)
+                if prompt is not entry.built:
+                    read[key] = entry._replace(built=prompt)
         owners = _owners(prompts, previous._aliases if previous else {})
         for id, error in _claims_to_aliases_of_others(prompts, owners):
             refused[PREFIX + id] = error

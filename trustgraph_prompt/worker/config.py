@@ -21,6 +21,7 @@ from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.outbox import Producers
+from trustgraph_prompt.worker.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,9 @@ TOPIC = "persistent://tg/config/prompt"
 
 SECONDS_FOR_A_PUSH = 10.0
 """How long an entry waits for the next of its push; then whoever pushed them has died, and they count."""
+
+SECONDS_BETWEEN_SWAPS = 0.1
+"""At the least: a swap costs milliseconds however little has changed. What comes meanwhile goes together."""
 
 PUSH, MORE = "push", "more"
 """Properties of an entry: the id of its push, and that others of it follow."""
@@ -88,17 +92,25 @@ class ConfigTopic:
     """Keeps `Prompts` as the topic says, and says on `<topic>-report` what it refused."""
 
     def __init__(
-        self, broker: Broker, prompts: Prompts, producers: Producers, metrics: Metrics, *, topic: str = TOPIC
+        self,
+        broker: Broker,
+        prompts: Prompts,
+        producers: Producers,
+        metrics: Metrics,
+        watch: Watch,
+        *,
+        topic: str = TOPIC,
     ) -> None:
         self._broker = broker
         self._prompts = prompts
         self._producers = producers
         self._metrics = metrics
+        self._watch = watch
         self._topic = topic
         self._table: Table | None = None
         self._pushes: dict[str, _Push] = {}
         self._refused: dict[str, ConfigError] = {}
-        self._due: asyncio.Queue[Mapping[str, bytes] | None] = asyncio.Queue()
+        self._due = _Due()
 
     @property
     def refused(self) -> Mapping[str, ConfigError]:
@@ -108,6 +120,7 @@ class ConfigTopic:
     async def load(self) -> None:
         """Read the topic through and swap all of it in, or in again. Raises `BrokerError`."""
         await self.close()
+        self._due = _Due()
         self._table = await self._broker.table(self._topic)
         gone = dict.fromkeys(self._prompts.on_topic, b"")
         unfinished = _unfinished(self._table.entries.values())
@@ -121,17 +134,28 @@ class ConfigTopic:
 
     async def follow(self) -> None:
         """Swap in what is published after `load`, in order, until closed. Raises `BrokerError`."""
-        if self._table is None:
+        table = self._table
+        if table is None:
             raise BrokerClosed("the config topic was not loaded")
+        lost = False
+
+        async def lose() -> None:
+            nonlocal lost
+            lost = True
+            await table.close()
+
         swapping = asyncio.create_task(self._swap_what_is_due())
         try:
-            async for message in self._table.changes():
-                self._take(message)
+            with self._watch.over("config topic", table.check, lose):
+                async for message in table.changes():
+                    self._take(message)
+            if lost:
+                raise BrokerClosed(f"{self._topic}: the broker no longer tells what changes")
         finally:
             for push in self._pushes.values():
                 push.stop_waiting()
             self._pushes.clear()
-            self._due.put_nowait(None)
+            self._due.end()
             await swapping
 
     async def close(self) -> None:
@@ -146,7 +170,7 @@ class ConfigTopic:
             other.changes.pop(key, None)  # what is published later counts, in whatever order pushes end
         id = message.properties.get(PUSH)
         if id is None:
-            self._due.put_nowait({key: message.data})
+            self._due.add({key: message.data})
             return
         push = self._pushes.setdefault(id, _Push())
         push.changes[key] = message.data
@@ -157,11 +181,12 @@ class ConfigTopic:
     def _complete(self, id: str) -> None:
         push = self._pushes.pop(id)
         push.stop_waiting()
-        self._due.put_nowait(push.changes)
+        self._due.add(push.changes)
 
     async def _swap_what_is_due(self) -> None:
-        while (changes := await self._due.get()) is not None:
+        while changes := await self._due.take():
             await self._swap(changes)
+            await asyncio.sleep(SECONDS_BETWEEN_SWAPS)
 
     async def _swap(self, changes: Mapping[str, bytes]) -> None:
         try:
@@ -237,6 +262,32 @@ class _Push:
     def stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+
+
+class _Due:
+    """Changes that are to be swapped in, all that there are together; of two of an entry the later counts."""
+
+    def __init__(self) -> None:
+        self._changes: dict[str, bytes] = {}
+        self._news = asyncio.Event()
+        self._over = False
+
+    def add(self, changes: Mapping[str, bytes]) -> None:
+        self._changes |= changes
+        if changes:
+            self._news.set()
+
+    def end(self) -> None:
+        self._over = True
+        self._news.set()
+
+    async def take(self) -> dict[str, bytes]:
+        """What is due, once anything is; nothing at the end."""
+        await self._news.wait()
+        if not self._over:
+            self._news.clear()
+        changes, self._changes = self._changes, {}
+        return changes
 
 
 def _place(key: str) -> tuple[str, str] | None:
