@@ -29,6 +29,7 @@ STRICT: Final = {
 ADA, BOB, CID = {"name": "Ada", "age": 36}, {"name": "Bob"}, {"name": "Cid"}
 TWO: Final = [ADA, BOB]
 LINES: Final = '{"name": "Ada", "age": 36}\n{"name": "Bob"}\n'
+CLOSE: Final = LINES.replace('": ', '":').replace(", ", ",")
 
 #: The model says what it was asked, without the name of the case.
 ECHO: Final = Completion(text=None)
@@ -209,12 +210,19 @@ STREAMS: Final = [
     Case(
         "stream-json",
         json.dumps(ADA),
-        {**one(ADA), "chunks": json.dumps(ADA)},
+        {**one(ADA), "chunks": '{"name":"Ada","age":36}'},
         {**text(""), "chunks": json.dumps(ADA)},
         entry=_json(),
         streaming=True,
     ),
-    Case("stream-jsonl", LINES, {**text(""), "chunks": LINES}, entry=_jsonl(), streaming=True),
+    Case(
+        "stream-jsonl",
+        LINES,
+        {**text(""), "chunks": CLOSE},
+        {**text(""), "chunks": LINES},
+        entry=_jsonl(),
+        streaming=True,
+    ),
     Case(
         "stream-error",
         Completion(error=("llm-error", "the model is on fire")),

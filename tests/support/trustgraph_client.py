@@ -8,7 +8,7 @@ import itertools
 import json
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -35,12 +35,12 @@ class TrustGraphClient:
 
     async def call(self, method: str | None, **arguments: object) -> dict[str, Any]:
         """What comes of a method of `PromptClient`: `result`, or `error` and `message`; and `chunks`."""
-        return await self.ask("prompt", "request", "response", method, **arguments)
+        return await self.ask("prompt", "request", "response", method, arguments)
 
     async def complete(self, method: str, **arguments: object) -> dict[str, Any]:
         """What comes of a method of `TextCompletionClient`."""
         topics = ("text-completion-request", "text-completion-response")
-        return await self.ask("text-completion", *topics, method, **arguments)
+        return await self.ask("text-completion", *topics, method, arguments)
 
     async def ask(
         self,
@@ -48,7 +48,7 @@ class TrustGraphClient:
         request: str,
         response: str,
         method: str | None,
-        **arguments: object,
+        arguments: Mapping[str, object],
     ) -> dict[str, Any]:
         """What comes of a method of a client between two topics of the flow, by the names of their specs."""
         id = next(self._ids)
@@ -57,7 +57,8 @@ class TrustGraphClient:
         call |= {"response": self._topics.get(response, response)}
         if method is not None:
             call["method"] = method
-        self._waiting[id] = answered = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[id] = answered
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(call).encode() + b"\n")
         await self._process.stdin.drain()
