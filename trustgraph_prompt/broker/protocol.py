@@ -145,6 +145,9 @@ class Table(Protocol):
     def changes(self) -> AsyncGenerator[Message, None]:
         """What is published from then on, key by key, in order; an empty `data` is a deletion."""
 
+    async def check(self) -> None:
+        """Ask the broker whether it still answers here. As `Consumer.check`."""
+
     async def close(self) -> None:
         """End; `changes()` ends too. Idempotent."""
 
