@@ -151,6 +151,9 @@ class Table(Protocol):
         Raises `BrokerClosed` within a minute where the broker has forgotten who reads: open another table.
         """
 
+    async def check(self) -> None:
+        """Ask the broker whether it still answers here. As `Consumer.check`."""
+
     async def close(self) -> None:
         """End; `changes()` ends too. Idempotent."""
 

@@ -37,5 +37,8 @@ class ReaderTable:
             if message.key is not None:
                 yield message
 
+    async def check(self) -> None:
+        await self._reader.check()
+
     async def close(self) -> None:
         await self._reader.close()
