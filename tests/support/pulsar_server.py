@@ -22,6 +22,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -66,7 +67,7 @@ class PulsarServer:
     directory: Path | None = None
 
     def put(self, path: str, body: object = None) -> None:
-        """Ask the admin interface for something, e.g. a namespace."""
+        """Have the admin interface make something, e.g. a namespace; what is there already stays as it is."""
         _put(f"{self.admin_url}/admin/v2/{path}", body)
 
     def create_space(self, tenant: str) -> None:
@@ -330,4 +331,5 @@ def _put(url: str, body: object) -> None:
         with urllib.request.urlopen(request, timeout=60):
             pass
     except urllib.error.HTTPError as error:
-        raise RuntimeError(f"PUT {url}: {error.code} {error.read(500)!r}") from error
+        if error.code != HTTPStatus.CONFLICT:
+            raise RuntimeError(f"PUT {url}: {error.code} {error.read(500)!r}") from error

@@ -21,6 +21,7 @@ from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.outbox import Producers
 from trustgraph_prompt.worker.patience import insist
 from trustgraph_prompt.worker.tracing import Tracing
+from trustgraph_prompt.worker.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -57,17 +58,25 @@ class Worker:
         self._flows = list(flows)
         self._drain_timeout = drain_timeout
         self._producers = Producers(broker)
+        self._watch = Watch(self.health, self.metrics)
         self._desk = Desk(
-            prompts, provider, self._producers, self.metrics, cache=cache, tracing=tracing or Tracing()
+            prompts,
+            provider,
+            self._producers,
+            self.metrics,
+            cache=cache,
+            tracing=tracing or Tracing(),
+            watch=self._watch,
         )
         self._config = (
-            ConfigTopic(broker, prompts, self._producers, self.metrics, topic=config_topic)
+            ConfigTopic(broker, prompts, self._producers, self.metrics, self._watch, topic=config_topic)
             if config_topic
             else None
         )
         self._stopping = stopping or asyncio.Event()
         self._configured = asyncio.Event()
         self.health.notes = self._notes
+        self.metrics.watch(self.health, self._producers)
         for workspace, snapshot in prompts.items():
             self.metrics.configured(workspace, snapshot)
 
@@ -82,6 +91,7 @@ class Worker:
         self.health.waiting |= {f"flow {flow.name}": "waiting for its prompts" for flow in self._flows}
         try:
             async with asyncio.TaskGroup() as tasks:
+                watching = tasks.create_task(self._watch_all())
                 following = tasks.create_task(self._follow())
                 serving = [tasks.create_task(loop.serve()) for loop in loops]
                 self.health.waiting.pop("worker")
@@ -89,9 +99,14 @@ class Worker:
                 self.health.waiting["worker"] = "stopping"
                 await self._drain(loops, serving)
                 await self._end(following)
+                watching.cancel()
         finally:
             await self._producers.close()
             log.info("stopped")
+
+    async def _watch_all(self) -> None:
+        with self._watch.over("publishing", self._producers.check):
+            await self._watch.run()
 
     async def _follow(self) -> None:
         """The config topic, read through and then followed. Flows wait until it has been read."""
