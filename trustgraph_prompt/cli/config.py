@@ -97,7 +97,9 @@ def list_(
     """
     from trustgraph_prompt.worker import config
 
-    entries = options.on_broker(options.existing(broker), lambda connected: config.entries(connected, workspace, topic=topic))
+    entries = options.on_broker(
+        options.existing(broker), lambda connected: config.entries(connected, workspace, topic=topic)
+    )
     if not entries:
         output.note(f"nothing on the topic {topic}" + (f" for workspace {workspace}" if workspace else ""))
     if as_json:
@@ -119,7 +121,9 @@ def get(
     from trustgraph_prompt.worker import config
 
     workspace, key = _place(workspace, key)
-    entries = options.on_broker(options.existing(broker), lambda connected: config.entries(connected, workspace, topic=topic))
+    entries = options.on_broker(
+        options.existing(broker), lambda connected: config.entries(connected, workspace, topic=topic)
+    )
     data = entries.get(f"{workspace}/{key}")
     if data is None:
         output.note(f"error: workspace {workspace} has no entry {key}{_hint(key)}")

@@ -155,7 +155,9 @@ def replay_(
         list[str] | None,
         typer.Argument(metavar="[ID…]", help="Ids of letters, as `list` prints them, or of their requests."),
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="All that `list` prints with the same options.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="All that `list` prints with the same options.")
+    ] = False,
     error: ErrorOption = None,
     prompt: PromptOption = None,
     flows: FlowsOption = None,
