@@ -159,8 +159,9 @@ async def test_a_letter_that_was_cut_stays_and_the_reason_is_told(broker: Broker
 
 
 async def test_who_comes_second_is_told_and_who_buries_meanwhile_is_not_stopped(
-    broker: Broker, place: Place
+    broker: Broker, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.dead.SECONDS_TO_WAIT", 0.2)
     await bury(broker, place, [b"1", b"2"])
     async with aclosing(look(broker, [place])) as letters:
         assert (await anext(letters)).message.data == b"1"
@@ -169,7 +170,16 @@ async def test_who_comes_second_is_told_and_who_buries_meanwhile_is_not_stopped(
         await bury(broker, place, [b"3"])
         rest = [letter.message.data async for letter in letters]
     assert rest == [b"2"], "what comes meanwhile is for the next time, or there may be no end"
+    monkeypatch.undo()
     assert payloads(await seen(broker, place)) == [b"1", b"2", b"3"]
+
+
+async def test_two_who_look_at_once_wait_for_each_other(broker: Broker, place: Place) -> None:
+    await bury(broker, place, [b"1", b"2"])
+
+    both = await asyncio.gather(seen(broker, place), seen(broker, place))
+
+    assert [payloads(letters) for letters in both] == [[b"1", b"2"]] * 2
 
 
 class Failing:

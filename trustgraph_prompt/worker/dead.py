@@ -10,6 +10,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 import orjson
+import tenacity
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, envelope, topics
 from trustgraph_prompt.errors import MessageTooLarge, SubscriptionBusy
@@ -17,6 +18,9 @@ from trustgraph_prompt.worker.flow import Flow
 
 AT_ONCE: Final = 32
 """Letters that are on their way back at a time; each may be of 5 MB."""
+
+SECONDS_TO_WAIT = 10.0
+"""For somebody else who is at the same letters; a worker that buries its first is, for a moment."""
 
 _END: Final = "trustgraph-prompt/end"
 """The key of a mark behind the last letter."""
@@ -167,8 +171,16 @@ async def _alone(broker: Broker, place: Place) -> AsyncIterator[Consumer]:
     would not do: it also sees what was acknowledged and is still on the disk.
     """
     topic = topics.dead_letter_topic(place.topic, place.subscription)
+    patiently = tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_exception_type(SubscriptionBusy),
+        stop=tenacity.stop_after_delay(SECONDS_TO_WAIT),
+        wait=tenacity.wait_random(0.1, 0.5),
+        reraise=True,
+    )
     try:
-        consumer = await broker.consumer(topic, topics.DEAD_LETTER_SUBSCRIPTION, type="exclusive")
+        consumer: Consumer = await patiently(
+            broker.consumer, topic, topics.DEAD_LETTER_SUBSCRIPTION, type="exclusive"
+        )
     except SubscriptionBusy as error:
         raise SubscriptionBusy(
             f"{topic}: somebody else is at these dead letters; try again when they are done"
