@@ -18,8 +18,8 @@ from tests.support.trustgraph_services import (
     config_service,
     flow_topics,
 )
-from tests.support.workers import Heard, Working, listening
-from trustgraph_prompt.broker import Broker, topics
+from tests.support.workers import Heard, Working
+from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.cli.providers import Providers
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Prompts, Worker
@@ -64,7 +64,7 @@ class Place:
         def nobody(model: str | None) -> Any:
             raise AssertionError("every flow has topics to ask")
 
-        providers = Providers(nobody, callers, "embedded:", lambda provider: provider)
+        providers = Providers(nobody, callers, "embedded:", lambda flow, provider: provider)
         worker = Worker(
             self.broker,
             [],

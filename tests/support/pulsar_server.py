@@ -22,6 +22,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -35,9 +36,21 @@ _SHA512: Final = (
 _MEMORY: Final = "-Xms128m -Xmx640m -XX:MaxDirectMemorySize=512m"
 _START_SECONDS: Final = 120.0
 _DOWNLOAD_SECONDS: Final = 1200.0
+_KILL_SECONDS: Final = 30.0
 
-#: Ends the command when standard input ends, that is when the tests do, and takes its files away.
-_TETHER: Final = '"$@" & child=$!; read -r _; kill -9 $child; wait $child; rm -rf "$TETHERED_FILES"'
+#: Runs a command until standard input ends, that is until the tests do, and takes its files away. A line is
+#: an order: `kill` it and all its children without warning, `start` it again over what it has left behind.
+_TETHER: Final = """
+set -m  # each start is a process group
+start() { "$@" < /dev/null & child=$!; }
+kill_it() { kill -9 -- -$child; wait $child; }
+start "$@"
+while read -r order; do
+    case $order in kill) kill_it ;; start) start "$@" ;; esac
+done
+kill_it
+rm -rf "$TETHERED_FILES"
+"""
 
 
 class Unavailable(Exception):
@@ -54,7 +67,7 @@ class PulsarServer:
     directory: Path | None = None
 
     def put(self, path: str, body: object = None) -> None:
-        """Ask the admin interface for something, e.g. a namespace."""
+        """Have the admin interface make something, e.g. a namespace; what is there already stays as it is."""
         _put(f"{self.admin_url}/admin/v2/{path}", body)
 
     def create_space(self, tenant: str) -> None:
@@ -62,6 +75,27 @@ class PulsarServer:
         self.put(f"tenants/{tenant}", {"allowedClusters": self.clusters()})
         for namespace in ("flow", "request", "response", "notify", "config"):
             self.put(f"namespaces/{tenant}/{namespace}", {})
+
+    def kill(self) -> None:
+        """SIGKILL to a server of our own, as a machine that fails would; returns when nobody listens."""
+        self._order("kill")
+        address = urllib.parse.urlsplit(self.url)
+        deadline = time.monotonic() + _KILL_SECONDS
+        while _listens(str(address.hostname), address.port or 0):
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the broker at {self.url} was killed and still listens")
+            time.sleep(0.01)
+
+    def start_again(self) -> None:
+        """After `kill`: the same ports, and what was on the disk; returns when it is healthy."""
+        self._order("start")
+        _see_it_healthy(self, threading.Event())
+
+    def _order(self, order: str) -> None:
+        if self.process is None or self.process.stdin is None:
+            raise RuntimeError(f"the broker at {self.url} is not ours")
+        self.process.stdin.write(f"{order}\n".encode())
+        self.process.stdin.flush()
 
     def end(self) -> None:
         if self.process is not None and self.process.stdin is not None:
@@ -82,6 +116,11 @@ def find(cancelled: threading.Event) -> PulsarServer:
         host = urllib.parse.urlsplit(url).hostname
         admin_url = os.environ.get("PULSAR_ADMIN_URL", f"http://{host}:8080").rstrip("/")
         return _wait_for(PulsarServer(url, admin_url), cancelled)
+    return start(cancelled)
+
+
+def start(cancelled: threading.Event) -> PulsarServer:
+    """A broker of our own, answering. Raises `Unavailable`, also when cancelled."""
     if _succeeds("docker", "info"):
         return _wait_for(_in_docker(), cancelled)
     missing = _missing_for_java()
@@ -268,6 +307,14 @@ def _succeeds(*command: str) -> bool:
         return False
 
 
+def _listens(host: str, port: int) -> bool:
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
 def _free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
@@ -284,4 +331,5 @@ def _put(url: str, body: object) -> None:
         with urllib.request.urlopen(request, timeout=60):
             pass
     except urllib.error.HTTPError as error:
-        raise RuntimeError(f"PUT {url}: {error.code} {error.read(500)!r}") from error
+        if error.code != HTTPStatus.CONFLICT:
+            raise RuntimeError(f"PUT {url}: {error.code} {error.read(500)!r}") from error

@@ -58,12 +58,16 @@ class Process:
 
 
 class Site:
-    """A folder with a broker in a file, a flow, prompts and the answers of a model; processes that use it."""
+    """A folder with a flow, prompts and the answers of a model; processes that use it.
 
-    def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
+    They meet on the broker at `url`, by default one in a file of the folder.
+    """
+
+    def __init__(self, folder: Path, stack: AsyncExitStack, url: str | None = None) -> None:
         self.folder = folder
-        self.url = f"embedded:{folder / 'broker.db'}"
+        self.url = url or f"embedded:{folder / 'broker.db'}"
         self.provider = f"scripted:{folder / 'script.jsonl'}"
+        self._model: tuple[str, ...] = ("--provider", self.provider)
         self._stack = stack
 
     def serves(self, flow: str, templates: Mapping[str, str]) -> None:
@@ -75,11 +79,15 @@ class Site:
         """What their model says."""
         (self.folder / "script.jsonl").write_text("\n".join(map(json.dumps, answers)))
 
+    def asks(self, server: str) -> None:
+        """Their model is behind a URL, and is asked once for each answer."""
+        self._model = ("--base-url", server, "--model", "small", "--no-native-schema")
+
     @property
     def arguments(self) -> list[str]:
         """How the command is asked for a worker that serves the flow."""
         return [
-            *("run", "--broker", self.url, "--provider", self.provider),
+            *("run", "--broker", self.url, *self._model),
             *("--flows", str(self.folder / "flow.yaml"), "--templates", str(self.folder / "templates.json")),
         ]
 

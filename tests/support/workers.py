@@ -6,7 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -89,6 +89,21 @@ class Heard:
         async with asyncio.timeout(seconds), self._news:
             await self._news.wait_for(lambda: len(self.messages) >= count)
         return self.messages
+
+    async def missing(self, ids: Iterable[str], seconds: float = 120) -> set[str]:
+        """Those of the ids that no message has as its property `id`; none as soon as all have come."""
+        wanted, seen = set(ids), 0
+
+        def complete() -> bool:
+            nonlocal seen
+            wanted.difference_update(m.properties.get("id", "") for m in self.messages[seen:])
+            seen = len(self.messages)
+            return not wanted
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds), self._news:
+                await self._news.wait_for(complete)
+        return wanted
 
     async def under(self, id: str, seconds: float = 60) -> list[dict[str, Any]]:
         """The responses to a request, up to the last of them."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 import pytest
 
 from tests.support.worker_processes import Site
-from tests.support.workers import DEFINITION, Heard, entry, listening
+from tests.support.workers import DEFINITION, entry, listening
 from trustgraph_prompt.broker import Broker, connect
 from trustgraph_prompt.errors import MessageTooLarge
 from trustgraph_prompt.wire import PromptRequest
@@ -65,13 +65,6 @@ async def send(broker: Broker, ids: Iterable[str], prompt: str = "define", topic
     await producer.close()
 
 
-async def answered(heard: Heard, ids: list[str], seconds: float = 120) -> None:
-    """Wait until every id has been heard."""
-    async with asyncio.timeout(seconds):
-        while set(ids) - {message.properties["id"] for message in heard.messages}:
-            await asyncio.sleep(0.05)
-
-
 @pytest.mark.timeout(300)
 async def test_workers_that_are_killed_lose_no_request_and_no_object(site: Site) -> None:
     ids = [f"r{n}" for n in range(500)]
@@ -84,13 +77,13 @@ async def test_workers_that_are_killed_lose_no_request_and_no_object(site: Site)
             await workers[n % 2].wait()
             workers[n % 2] = await site.run()
         await sending
-        await answered(responses, ids)
+        assert not await responses.missing(ids)
 
         async with listening(broker, "persistent://tg/flow/objects") as objects:
             table = await broker.table("persistent://tg/flow/answers")
             answers = [Answer.decode(message.data) for message in table.entries.values()]
             await table.close()
-            await answered(objects, [id for answer in answers for id in answer.objects])
+            assert not await objects.missing([id for answer in answers for id in answer.objects])
     assert {answer.request for answer in answers} == set(ids)
     assert all(len(answer.objects) == OBJECTS_EACH for answer in answers)
     errors = [m for m in responses.messages if json.loads(m.data)["error"]]
@@ -107,7 +100,7 @@ async def test_sigterm_under_load_loses_nothing_and_does_nothing_twice(site: Sit
         assert await asyncio.wait_for(first.wait(), 60) == 0
         assert len(responses.messages) < len(ids)
         await site.run()
-        await answered(responses, ids)
+        assert not await responses.missing(ids)
 
         async with listening(broker, "persistent://tg/flow/objects") as objects:
             await objects.until(OBJECTS_EACH * len(ids))
@@ -124,7 +117,7 @@ async def test_sigterm_answers_every_non_persistent_request_that_was_received(si
         await responses.until(4)
         worker.send_signal(signal.SIGTERM)
         assert await asyncio.wait_for(worker.wait(), 60) == 0
-        await answered(responses, ids)
+        assert not await responses.missing(ids)
     errors = Counter((json.loads(m.data)["error"] or {}).get("type") for m in responses.messages)
     assert errors.total() == len(ids)
     assert errors[None] >= 4
@@ -144,7 +137,7 @@ async def test_a_second_signal_quits_at_once_and_leaves_the_rest_to_others(site:
 
         lay(site, delay=0)
         await site.run()
-        await answered(responses, ["r"])
+        assert not await responses.missing(["r"])
 
 
 async def test_a_prompt_that_changes_under_load_changes_between_two_requests(site: Site) -> None:
@@ -159,7 +152,7 @@ async def test_a_prompt_that_changes_under_load_changes_between_two_requests(sit
             await config.push(broker, "default", {"template.say": entry("Say B")})
             await reports.until(2)  # mended, so that what comes now is asked with B
             await send(broker, [f"b{n}" for n in range(50)], "say")
-            await answered(responses, [f"{v}{n}" for v in "ab" for n in range(50)])
+            assert not await responses.missing([f"{v}{n}" for v in "ab" for n in range(50)])
         table = await broker.table("persistent://tg/flow/answers")
         answers = [Answer.decode(message.data) for message in table.entries.values()]
         await table.close()
@@ -179,7 +172,7 @@ async def test_a_message_of_fifty_megabytes_goes_nowhere_and_stops_nothing(site:
         with pytest.raises(MessageTooLarge):
             await producer.send(b" " * 50_000_000, properties={"id": "huge"})
         await send(broker, ["good"])
-        await answered(responses, ["good"])
+        assert not await responses.missing(["good"])
 
 
 async def test_each_line_of_the_log_says_which_flow_request_and_prompt(site: Site) -> None:
@@ -187,7 +180,7 @@ async def test_each_line_of_the_log_says_which_flow_request_and_prompt(site: Sit
         worker = await site.run()
         await send(broker, ["one"])
         await send(broker, ["two"], "unknown")
-        await answered(responses, ["one", "two"])
+        assert not await responses.missing(["one", "two"])
         worker.send_signal(signal.SIGTERM)
         assert await worker.wait() == 0
     records = [json.loads(line) for line in worker.log]
@@ -222,7 +215,7 @@ async def test_metrics_tell_what_was_asked_and_what_it_cost(site: Site) -> None:
         worker = await site.run()
         await send(broker, ["one"])
         await send(broker, ["two"], "unknown")
-        await answered(responses, ["one", "two"])
+        assert not await responses.missing(["one", "two"])
         for line in (
             'trustgraph_prompt_outcomes_total{flow="f",prompt="define",reason="success"} 1.0',
             'trustgraph_prompt_objects_total{flow="f",prompt="define"} 3.0',
@@ -239,5 +232,5 @@ async def test_requests_over_the_limit_of_a_minute_wait(site: Site) -> None:
     async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
         worker = await site.run("--requests-per-minute", "2", "--tokens-per-minute", "1000000")
         await send(broker, ["one", "two", "three"])
-        await answered(responses, ["one", "two"])
+        assert not await responses.missing(["one", "two"])
         await worker.shows("/metrics", "trustgraph_prompt_calls_waiting 1.0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from weakref import WeakSet
 
 
@@ -29,9 +29,9 @@ class Ending:
         self._task: asyncio.Task[None] | None = None
 
     async def reach(self) -> None:
-        if self._task is None or _failed(self._task):
+        if self._task is None or ended_badly(self._task):
             self._task = asyncio.create_task(self._run())
-            self._task.add_done_callback(_failed)
+            self._task.add_done_callback(ended_badly)
         await asyncio.shield(self._task)
 
     async def _run(self) -> None:
@@ -65,6 +65,6 @@ async def each(ends: Iterable[Callable[[], Awaitable[None]]]) -> None:
         raise first
 
 
-def _failed(task: asyncio.Task[None]) -> bool:
+def ended_badly(task: asyncio.Future[Any]) -> bool:
     """Whether the task ended badly. Having looked, asyncio no longer complains that nobody did."""
     return task.done() and (task.cancelled() or task.exception() is not None)

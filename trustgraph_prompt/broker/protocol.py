@@ -17,7 +17,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
+
+#: How long a broker may take to say that a consumer's place still stands.
+CHECK_SECONDS: Final = 10.0
 
 SubscriptionType = Literal["shared", "exclusive"]
 
@@ -77,6 +80,13 @@ class Consumer(Protocol):
         `reason`, `subscription` and what is given here, cut to 4,096 characters, among the properties.
         """
 
+    async def check(self) -> None:
+        """Ask the broker whether this place still stands; being connected does not prove it.
+
+        Raises `BrokerClosed` when it is gone or was given up (open another), `BrokerUnavailable` when there
+        is no answer within ten seconds (it may come back by itself). For use by any number of tasks.
+        """
+
     async def stop(self) -> None:
         """Take in nothing more.
 
@@ -134,6 +144,9 @@ class Table(Protocol):
 
     def changes(self) -> AsyncGenerator[Message, None]:
         """What is published from then on, key by key, in order; an empty `data` is a deletion."""
+
+    async def check(self) -> None:
+        """Ask the broker whether it still answers here. As `Consumer.check`."""
 
     async def close(self) -> None:
         """End; `changes()` ends too. Idempotent."""

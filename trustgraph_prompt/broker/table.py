@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Mapping
 
-from trustgraph_prompt.broker.protocol import Message, Reader
+from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message, Reader
+from trustgraph_prompt.errors import BrokerUnavailable
 
 
 class ReaderTable:
@@ -35,6 +37,13 @@ class ReaderTable:
         while message := await self._reader.receive():
             if message.key is not None:
                 yield message
+
+    async def check(self) -> None:
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                await self._reader.behind()
+        except TimeoutError:
+            raise BrokerUnavailable(f"a reader has had no answer in {CHECK_SECONDS:g} s") from None
 
     async def close(self) -> None:
         await self._reader.close()

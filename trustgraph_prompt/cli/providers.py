@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class Providers:
     """Made when the first flow that wants it begins, closed when the last has ended; several may share one.
 
-    A flow that names none is answered by `default` of its model. `dress` puts around each what observes and
-    limits it. `broker` is the URL of the broker whose `callers` are used.
+    A flow that names none is answered by `default` of its model. `dress` puts what observes and limits it
+    around that of a flow. `broker` is the URL of the broker whose `callers` are used.
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Providers:
         default: Callable[[str | None], Provider],
         callers: Callers,
         broker: str,
-        dress: Callable[[Provider], Provider],
+        dress: Callable[[Flow, Provider], Provider],
     ) -> None:
         self._default = default
         self._callers = callers
@@ -42,11 +42,10 @@ class Providers:
         """The provider of a flow that begins. Raises `ConfigError`."""
         choice = flow.provider, flow.model
         if choice not in self._held:
-            provider = self._named(flow) or self._default(flow.model)
-            self._held[choice] = _Held(provider, self._dress(provider))
+            self._held[choice] = _Held(self._named(flow) or self._default(flow.model))
         held = self._held[choice]
         held.flows += 1
-        return held.dressed
+        return self._dress(flow, held.provider)
 
     async def released(self, flow: Flow) -> None:
         """A flow has ended."""
@@ -93,7 +92,6 @@ class Providers:
 @dataclass
 class _Held:
     provider: Provider
-    dressed: Provider
     flows: int = 0
 
 

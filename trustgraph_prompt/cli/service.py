@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 class Service:
     """What is served, and with what.
 
-    `broker` is a URL. `flows` is empty where TrustGraph, to which this is a `processor`, has the flows. A flow
-    that names no provider is answered by `default` of its model. `http` is HOST:PORT of the endpoints,
+    `broker` is a URL. `flows` is empty where TrustGraph has them, to which this is a `processor`. A flow that
+    names no provider is answered by `default` of its model. `http` is HOST:PORT of the endpoints,
     `drain_timeout` the seconds that what is under way may take at the end.
     """
 
@@ -61,16 +61,20 @@ async def _serve(service: Service, tracing: Tracing) -> None:
     from trustgraph_prompt.worker.metrics import Metrics
     from trustgraph_prompt.worker.patience import insist
     from trustgraph_prompt.worker.process import signals
+    from trustgraph_prompt.worker.trustgraph_metrics import TrustGraphMetrics
 
     health, metrics = Health(), Metrics()
     metrics.calls.watch(service.limits)
+    processor, theirs = service.processor, None
+    if processor is not None:
+        theirs = TrustGraphMetrics(processor.id, metrics.registry, processor.facts)
+
+    def dress(flow: Flow, provider: Provider) -> Provider:
+        counted = theirs.provider(flow, provider) if theirs else provider
+        return Limiter(Metered(tracing.provider(counted), metrics.calls), service.limits)
+
     callers = Callers()
-    providers = Providers(
-        service.default,
-        callers,
-        service.broker,
-        lambda each: Limiter(Metered(tracing.provider(each), metrics.calls), service.limits),
-    )
+    providers = Providers(service.default, callers, service.broker, dress)
     for flow in service.flows:
         providers.of(flow)  # what is wrong with one is wrong usage, and said before anything begins
     async with AsyncExitStack() as closing:
@@ -87,7 +91,8 @@ async def _serve(service: Service, tracing: Tracing) -> None:
         broker = await insist("broker", partial(options.connect, service.broker), health.waiting, stopping)
         if broker is None:
             return
-        broker = callers.broker = tracing.broker(await closing.enter_async_context(broker))
+        broker = tracing.broker(await closing.enter_async_context(broker))
+        broker = callers.broker = theirs.broker(broker) if theirs else broker
         closing.push_async_callback(callers.close)
         worker = Worker(
             broker,
@@ -96,7 +101,8 @@ async def _serve(service: Service, tracing: Tracing) -> None:
             providers.of,
             released=providers.released,
             config_topic=service.config_topic,
-            processor=service.processor,
+            processor=processor,
+            fetched=theirs.configured if theirs else lambda version: None,
             drain_timeout=service.drain_timeout,
             cache=service.cache,
             tracing=tracing,

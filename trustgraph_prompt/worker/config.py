@@ -21,6 +21,7 @@ from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.outbox import Producers
+from trustgraph_prompt.worker.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +31,7 @@ SECONDS_FOR_A_PUSH = 10.0
 """How long an entry waits for the next of its push; then whoever pushed them has died, and they count."""
 
 SECONDS_BETWEEN_SWAPS = 0.1
-"""At the least: a swap costs milliseconds however little has changed, so what comes meanwhile goes together."""
+"""At the least: a swap costs milliseconds however little has changed. What comes meanwhile goes together."""
 
 PUSH, MORE = "push", "more"
 """Properties of an entry: the id of its push, and that others of it follow."""
@@ -104,12 +105,20 @@ class ConfigTopic:
     """Keeps `Prompts` as the topic says, and says on `<topic>-report` what it refused."""
 
     def __init__(
-        self, broker: Broker, prompts: Prompts, producers: Producers, metrics: Metrics, *, topic: str = TOPIC
+        self,
+        broker: Broker,
+        prompts: Prompts,
+        producers: Producers,
+        metrics: Metrics,
+        watch: Watch,
+        *,
+        topic: str = TOPIC,
     ) -> None:
         self._broker = broker
         self._prompts = prompts
         self._producers = producers
         self._metrics = metrics
+        self._watch = watch
         self._topic = topic
         self._table: Table | None = None
         self._pushes: dict[str, _Push] = {}
@@ -138,12 +147,23 @@ class ConfigTopic:
 
     async def follow(self) -> None:
         """Swap in what is published after `load`, in order, until closed. Raises `BrokerError`."""
-        if self._table is None:
+        table = self._table
+        if table is None:
             raise BrokerClosed("the config topic was not loaded")
+        lost = False
+
+        async def lose() -> None:
+            nonlocal lost
+            lost = True
+            await table.close()
+
         swapping = asyncio.create_task(self._swap_what_is_due())
         try:
-            async for message in self._table.changes():
-                self._take(message)
+            with self._watch.over("config topic", table.check, lose):
+                async for message in table.changes():
+                    self._take(message)
+            if lost:
+                raise BrokerClosed(f"{self._topic}: the broker no longer tells what changes")
         finally:
             for push in self._pushes.values():
                 push.stop_waiting()
@@ -258,7 +278,7 @@ class _Push:
 
 
 class _Due:
-    """Changes that are to be swapped in, all that there are together; of two to one entry the later counts."""
+    """Changes that are to be swapped in, all that there are together; of two of an entry the later counts."""
 
     def __init__(self) -> None:
         self._changes: dict[str, bytes] = {}

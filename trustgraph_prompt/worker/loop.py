@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import BrokerError, RequestError
@@ -39,6 +40,7 @@ class FlowLoop:
         stopping: asyncio.Event | None = None,
     ) -> None:
         self._flow = flow
+        self._part = f"consumer of flow {flow.name}"
         self._subscribe = subscribe
         self._desk = desk
         self._slots = asyncio.Semaphore(flow.concurrency)
@@ -56,11 +58,14 @@ class FlowLoop:
                 if self._stopping.is_set():
                     break
                 try:
-                    await self._receive(consumer, tasks)
+                    check, renew = partial(self._check, consumer), partial(self._renew, consumer)
+                    with self._desk.watch.over(self._part, check, renew):
+                        await self._receive(consumer, tasks)
                 except BrokerError as error:
                     log.error("flow %s lost its consumer: %s", self._flow.name, error)
                     await _close(consumer)  # what it holds comes back, and the journal knows what it is
                     await self._desk.sleep(SECONDS_BEFORE_ANOTHER)
+        self._desk.watch.forget(self._part)
 
     async def stop(self) -> None:
         """Take in nothing more; `serve` ends when what is in work is done. Raises `BrokerError`."""
@@ -73,6 +78,17 @@ class FlowLoop:
         self._giving_up = True
         for task in self._in_work:
             task.cancel()
+
+    async def _check(self, consumer: Consumer) -> None:
+        if not self._stopping:  # then it has left its place, and means to
+            await consumer.check()
+
+    async def _renew(self, consumer: Consumer) -> None:
+        """The consumer's place is gone: `serve` takes another, once what the lost one holds is in work.
+
+        A persistent one holds nothing that would not come back.
+        """
+        await (consumer.close() if self._flow.input.persistent else consumer.stop())
 
     async def _receive(self, consumer: Consumer, tasks: asyncio.TaskGroup) -> None:
         """Until the consumer gives nothing more. Raises `BrokerError`."""
@@ -87,6 +103,8 @@ class FlowLoop:
         message = None
         try:
             message = await consumer.receive()
+            if message is not None:
+                self._desk.metrics.received(self._flow.name)
             return message
         finally:
             if message is None:

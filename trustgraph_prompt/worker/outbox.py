@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from time import monotonic, time
 from typing import Any
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
 from trustgraph_prompt.broker import Broker, Producer
-from trustgraph_prompt.errors import BrokerClosed, BrokerError, MessageTooLarge
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable, MessageTooLarge
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.answer import Answer, is_served, object_id
@@ -23,6 +24,9 @@ Response = wire.PromptResponse | wire.TextCompletionResponse
 TRUSTGRAPH_ERRORS = ("llm-error", "no-configuration", "too-many-requests", "not-implemented")
 """The types of errors that TrustGraph's own services know."""
 
+SECONDS_FOR_A_RECEIPT = 10.0
+"""A broker that takes longer to say that it has a message is as good as away."""
+
 MAX_UNCONFIRMED = 500
 """Objects of one request on their way to the broker at a time."""
 
@@ -33,6 +37,9 @@ class Producers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._producers: dict[str, asyncio.Future[Producer]] = {}
+        self._under_way: dict[object, tuple[str, float]] = {}
+        self.last_published = 0.0
+        """In seconds since the epoch."""
 
     async def send(
         self,
@@ -47,11 +54,26 @@ class Producers:
 
         `batch` counts when the producer of the topic is made. One that turns out to be closed is replaced.
         """
+        self._under_way[ticket := object()] = (topic, monotonic())
         try:
             await (await self._get(topic, batch)).send(data, key=key, properties=properties)
         except BrokerClosed:
             self._producers.pop(topic, None)
             await (await self._get(topic, batch)).send(data, key=key, properties=properties)
+        finally:
+            del self._under_way[ticket]
+        self.last_published = time()
+
+    @property
+    def waiting(self) -> float:
+        """For how many seconds the longest of all that are under way has been waiting for its receipt."""
+        return monotonic() - next(iter(self._under_way.values()))[1] if self._under_way else 0.0
+
+    async def check(self) -> None:
+        """Raises `BrokerUnavailable` where a receipt is overdue."""
+        if (seconds := self.waiting) > SECONDS_FOR_A_RECEIPT:
+            topic, _ = next(iter(self._under_way.values()))
+            raise BrokerUnavailable(f"{topic}: what was published {seconds:.0f} s ago has no receipt yet")
 
     async def close(self) -> None:
         """Flush and close all of them."""

@@ -77,6 +77,7 @@ class _TracedConsumer:
         self.subscription = consumer.subscription
         self.receive = consumer.receive
         self.acknowledge = consumer.acknowledge
+        self.check = consumer.check
         self.stop = consumer.stop
         self.close = consumer.close
 

@@ -21,6 +21,7 @@ from trustgraph_prompt.worker.patience import insist
 from trustgraph_prompt.worker.serving import Serving
 from trustgraph_prompt.worker.tracing import Tracing
 from trustgraph_prompt.worker.trustgraph import ConfigService, Processor
+from trustgraph_prompt.worker.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +33,9 @@ class Worker:
     """Serves flows from a broker with providers. Run it once; nothing that it is given is closed here.
 
     The flows are `flows`, or those that TrustGraph's config service has for a `processor`, whose prompts it
-    has too. `provider` is asked for once for each flow that begins, `released` told of each that has ended.
-    `drain_timeout` is how many seconds work under way may take after `stop()`, which sets `stopping`.
+    has too; `fetched` is told of each version of them. `provider` is asked for once for each flow that begins,
+    `released` told of each that has ended. `drain_timeout` is how many seconds work under way may take after
+    `stop()`, which sets `stopping`.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Worker:
         released: Callable[[Flow], Awaitable[None]] | None = None,
         config_topic: str | None = config.TOPIC,
         processor: Processor | None = None,
+        fetched: Callable[[int], None] = lambda version: None,
         drain_timeout: float = 30.0,
         cache: Cache | None = None,
         tracing: Tracing | None = None,
@@ -58,8 +61,15 @@ class Worker:
         self.metrics = metrics or Metrics()
         self._flows = None if processor else list(flows)
         self._producers = Producers(broker)
+        self._watch = Watch(self.health, self.metrics)
         self._desk = Desk(
-            prompts, provider, self._producers, self.metrics, cache=cache, tracing=tracing or Tracing()
+            prompts,
+            provider,
+            self._producers,
+            self.metrics,
+            cache=cache,
+            tracing=tracing or Tracing(),
+            watch=self._watch,
         )
         self._unserved: dict[str, str] = {}
         said: MutableMapping[str, str] = self._unserved if processor else self.health.waiting
@@ -67,12 +77,22 @@ class Worker:
         self._config: ConfigTopic | ConfigService | None = None
         if processor:
             self._config = ConfigService(
-                broker, prompts, processor, self._serving.change, self.metrics, self._unserved
+                broker,
+                prompts,
+                processor,
+                self._serving.change,
+                self.metrics,
+                self._unserved,
+                self._watch,
+                fetched,
             )
         elif config_topic:
-            self._config = ConfigTopic(broker, prompts, self._producers, self.metrics, topic=config_topic)
+            self._config = ConfigTopic(
+                broker, prompts, self._producers, self.metrics, self._watch, topic=config_topic
+            )
         self._stopping = stopping or asyncio.Event()
         self.health.notes = self._notes
+        self.metrics.watch(self.health, self._producers)
         for workspace, snapshot in prompts.items():
             self.metrics.configured(workspace, snapshot)
 
@@ -85,14 +105,20 @@ class Worker:
         log.info("starting")
         try:
             async with asyncio.TaskGroup() as tasks:
+                watching = tasks.create_task(self._watch_all())
                 following = tasks.create_task(self._follow())
                 await self._stopping.wait()
                 self.health.waiting["worker"] = "stopping"
                 await self._serving.drain()
                 await self._end(following)
+                watching.cancel()
         finally:
             await self._producers.close()
             log.info("stopped")
+
+    async def _watch_all(self) -> None:
+        with self._watch.over("publishing", self._producers.check):
+            await self._watch.run()
 
     async def _follow(self) -> None:
         """The config, read through and then followed. Flows are served once it has been read."""

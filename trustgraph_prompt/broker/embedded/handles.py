@@ -14,8 +14,8 @@ from trustgraph_prompt.broker.closing import Ending
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.link import Link
 from trustgraph_prompt.broker.embedded.store import Listener, Store
-from trustgraph_prompt.broker.protocol import Message
-from trustgraph_prompt.errors import BrokerClosed, BrokerError
+from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 
 T = TypeVar("T")
 
@@ -111,6 +111,14 @@ class _AnyConsumer(_Waiting, Generic[T]):
 
         await self._link.run(post, Effect.DURABLE)
 
+    async def check(self) -> None:
+        self._check_open()
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                await self._link.run(lambda store: store.check_present(self._listener), Effect.READ)
+        except TimeoutError:
+            raise BrokerUnavailable(f"{self.topic}: no answer in {CHECK_SECONDS:g} s") from None
+
     def _check_open(self) -> None:
         if self._closed:
             raise BrokerClosed(f"the consumer of {self.topic} has been closed")
@@ -179,6 +187,11 @@ class VolatileConsumer(_AnyConsumer[Message | None]):
 
     async def stop(self) -> None:
         await self._stopping.reach()
+
+    async def check(self) -> None:
+        if self._stopped:
+            raise BrokerClosed(f"the consumer of {self.topic} has been stopped")
+        await super().check()
 
     def _looked_after_stop(self) -> bool:
         """Nothing came in after that, so what was not found is not there."""

@@ -166,7 +166,7 @@ class Store:
 
     def take(self, listener: Listener) -> Message | float | None:
         """Hold the next message of the subscription; or when one falls due; or None for neither."""
-        self._check_present(listener)
+        self.check_present(listener)
         self._database.execute(
             "UPDATE deliveries SET due = NULL WHERE subscription = ? AND due <= ?",
             (listener.subscription, time.time()),
@@ -188,7 +188,7 @@ class Store:
 
     def draw(self, listener: Listener) -> Message | None:
         """Take the next message out of the consumer's own buffer."""
-        self._check_present(listener)
+        self.check_present(listener)
         row = self._database.execute(
             "SELECT message FROM deliveries WHERE holder = ? ORDER BY message LIMIT 1", (listener.id,)
         ).fetchone()
@@ -200,6 +200,11 @@ class Store:
             "UPDATE listeners SET room = room + 1 WHERE id = ? AND room >= 0", (listener.id,)
         )
         return message
+
+    def check_present(self, listener: Listener) -> None:
+        """Raise `BrokerClosed` where the listener has left, or was taken for dead."""
+        if not self._database.execute("SELECT 1 FROM listeners WHERE id = ?", (listener.id,)).fetchone():
+            raise BrokerClosed("the consumer has been closed, or its process was taken for dead")
 
     def acknowledge(self, subscription: int, message: int) -> None:
         """The subscription is done with the message; nobody else waiting for it, it is dropped."""
@@ -325,10 +330,6 @@ class Store:
             subscription,
             room,
         )
-
-    def _check_present(self, listener: Listener) -> None:
-        if not self._database.execute("SELECT 1 FROM listeners WHERE id = ?", (listener.id,)).fetchone():
-            raise BrokerClosed("the consumer has been closed, or its process was taken for dead")
 
     def _message(
         self, topic: int, data: bytes, key: str | None, properties: Mapping[str, str], now: float

@@ -14,10 +14,11 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.caller import TopicCaller
 from trustgraph_prompt.broker.closing import Ending, Handles, each
 from trustgraph_prompt.broker.protocol import SubscriptionType
-from trustgraph_prompt.broker.pulsar.consumers import PersistentConsumer, VolatileConsumer
 from trustgraph_prompt.broker.pulsar.errors import translated
+from trustgraph_prompt.broker.pulsar.persistent import PersistentConsumer
 from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
 from trustgraph_prompt.broker.pulsar.reader import PulsarReader
+from trustgraph_prompt.broker.pulsar.volatile import VolatileConsumer
 from trustgraph_prompt.broker.table import ReaderTable
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError, TopicInvalid
 

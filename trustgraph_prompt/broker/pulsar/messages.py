@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from typing import Final
 from uuid import uuid4
 
 import pulsar
 
 from trustgraph_prompt.broker.protocol import Message
+from trustgraph_prompt.broker.pulsar.place import Receipt
 from trustgraph_prompt.errors import BrokerError
 
+#: What the name of a partition ends with.
+_PARTITION: Final = re.compile(r"-partition-\d+$")
 
-def message_of(received: pulsar.Message) -> Message:
+
+def message_of(received: pulsar.Message, receipt: Receipt | None = None) -> Message:
     """Raises `UnicodeDecodeError`: other clients can send keys and properties that are no text."""
     return replace(
-        bare_message_of(received), properties=received.properties(), key=received.partition_key() or None
+        bare_message_of(received, receipt),
+        properties=received.properties(),
+        key=received.partition_key() or None,
     )
 
 
-def bare_message_of(received: pulsar.Message) -> Message:
+def bare_message_of(received: pulsar.Message, receipt: Receipt | None = None) -> Message:
     """The message without key and properties, for where these cannot be read."""
-    topic = received.topic_name()
+    topic = _PARTITION.sub("", received.topic_name())
     return Message(
         data=received.data(),
         topic=topic,
         # On a non-persistent topic every message has the same id.
         id=id_of(received.message_id()) if topic.startswith("persistent://") else uuid4().hex,
         published=received.publish_timestamp() / 1000,
-        receipt=received,
+        receipt=receipt,
     )
 
 
-def receipt_of(message: Message) -> pulsar.Message:
-    if not isinstance(message.receipt, pulsar.Message):
+def receipt_of(message: Message) -> Receipt:
+    if not isinstance(message.receipt, Receipt):
         raise BrokerError(f"message {message.id} was not received from this broker")
     return message.receipt
 

@@ -13,7 +13,7 @@ from trustgraph_prompt.broker.closing import Ending
 from trustgraph_prompt.broker.protocol import Message
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
-from trustgraph_prompt.broker.pulsar.pending import PendingReceive
+from trustgraph_prompt.broker.pulsar.receives import Receives
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ class PulsarReader:
     def __init__(self, reader: pulsar.asyncio.Reader, topic: str) -> None:
         self._topic = topic
         self._reader = reader
-        self._next = PendingReceive(reader.read_next, topic)
+        self._receives = Receives([reader.read_next], topic)
         self._ending = Ending(self._end)
 
     @classmethod
@@ -34,7 +34,7 @@ class PulsarReader:
             return cls(await client.create_reader(topic, start, is_read_compacted=earliest), topic)
 
     async def receive(self) -> Message | None:
-        while received := await self._next.get():
+        while received := await self._receives.get():
             try:
                 return envelope.opened(message_of(received))
             except UnicodeDecodeError as error:
@@ -44,13 +44,13 @@ class PulsarReader:
 
     async def behind(self) -> bool:
         with translating(self._topic):
-            return self._next.arrived or await self._reader.has_message_available()
+            return self._receives.arrived or await self._reader.has_message_available()
 
     async def close(self) -> None:
-        self._next.end()
+        self._receives.end()
         await self._ending.reach()
 
     async def _end(self) -> None:
         with suppress(PulsarException):
             await self._reader.close()
-        await self._next.settle()
+        await self._receives.settle()

@@ -23,6 +23,7 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.trustgraph.client import ConfigClient, Values, is_reserved
 from trustgraph_prompt.worker.trustgraph.processor import Processor
+from trustgraph_prompt.worker.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class ConfigService:
     """Keeps `prompts` and flows as the service says: `serve` is given all flows whenever one has changed.
 
     A workspace's flows are served once its prompts are there. What is refused leaves its last good version in
-    force. `said` is told what cannot be fetched.
+    force. `said` is told what cannot be fetched, `fetched` of which version that was which is in force.
     """
 
     def __init__(
@@ -53,6 +54,8 @@ class ConfigService:
         serve: Callable[[Iterable[Flow]], None],
         metrics: Metrics,
         said: MutableMapping[str, str],
+        watch: Watch,
+        fetched: Callable[[int], None] = lambda version: None,
     ) -> None:
         self.refused: dict[str, ConfigError] = {}
         self._broker = broker
@@ -61,16 +64,13 @@ class ConfigService:
         self._serve = serve
         self._metrics = metrics
         self._said = said
+        self._watch = watch
+        self._fetched = fetched
         self._workspaces: dict[str, _Workspace] = {}
         self._pokes: Consumer | None = None
         self._client: ConfigClient | None = None
         self._heard: int | None = None
         self._due = _Due()
-
-    @property
-    def version(self) -> int:
-        """The version of the config that was fetched last."""
-        return self._client.version if self._client else 0
 
     async def load(self) -> None:
         """Hear of changes from now on, and fetch everything. Raises `BrokerError`."""
@@ -84,12 +84,23 @@ class ConfigService:
 
     async def follow(self) -> None:
         """Fetch what changes after `load`, until closed. Raises `BrokerError`."""
-        if self._pokes is None or self._client is None:
+        pokes = self._pokes
+        if pokes is None or self._client is None:
             raise BrokerClosed("the config was not loaded")
+        lost = False
+
+        async def lose() -> None:
+            nonlocal lost
+            lost = True
+            await pokes.close()
+
         fetching = asyncio.create_task(self._fetch_what_is_due(self._client))
         try:
-            while message := await self._pokes.receive():
-                self._hear(message)
+            with self._watch.over(SERVICE, pokes.check, lose):
+                while message := await pokes.receive():
+                    self._hear(message)
+            if lost:
+                raise BrokerClosed(f"{pokes.topic}: the broker no longer tells what changes")
         finally:
             fetching.cancel()
             await asyncio.wait([fetching])
@@ -160,6 +171,7 @@ class ConfigService:
                 else:
                     missing.prompts.add(name)
         self._said.pop(SERVICE, None)
+        self._fetched(client.version)
         self._serve(flow for each in self._workspaces.values() if each.ready for flow in each.flows.values())
         return missing
 

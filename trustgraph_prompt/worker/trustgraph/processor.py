@@ -44,6 +44,11 @@ class Processor:
     space: str = "tg"
 
     @property
+    def facts(self) -> dict[str, str]:
+        """What it runs with, for who looks at its metrics."""
+        return {"id": self.id, "concurrency": str(self.concurrency)}
+
+    @property
     def type(self) -> str:
         """The type of config that defines the flows of this processor."""
         return f"processor:{self.id}"

@@ -1,0 +1,76 @@
+"""Whether a consumer's place still stands: asked of every broker, and what each does to a place."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from trustgraph_prompt.broker import Broker, connect
+from trustgraph_prompt.errors import BrokerClosed
+
+
+@pytest.fixture(params=["persistent", "non-persistent"])
+def topic(request: pytest.FixtureRequest, namespace: str) -> str:
+    return f"{request.param}://{namespace}/places"
+
+
+async def test_a_place_stands_also_while_it_waits_and_while_others_share_it(
+    broker: Broker, topic: str
+) -> None:
+    consumer = await broker.consumer(topic, "s")
+    other = await broker.consumer(topic, "s")
+    waiting = asyncio.create_task(consumer.receive())
+    await asyncio.gather(*(place.check() for place in (consumer, other, consumer)))
+    await other.close()
+    await consumer.check()
+    producer = await broker.producer(topic)
+    await producer.send(b"x")
+    assert await asyncio.wait_for(waiting, 20)
+
+
+async def test_an_exclusive_place_stands(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s", type="exclusive")
+    await consumer.check()
+    await consumer.check()
+
+
+async def test_a_check_takes_no_message_from_anybody(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s")
+    producer = await broker.producer(topic)
+    sent = [b"%d" % number for number in range(50)]
+
+    async def check() -> None:
+        for _ in range(20):
+            await consumer.check()
+
+    checking = asyncio.create_task(check())
+    received = []
+    for data in sent:
+        await producer.send(data)
+        message = await asyncio.wait_for(consumer.receive(), 20)
+        assert message is not None
+        received.append(message.data)
+    await checking
+    assert received == sent
+
+
+async def test_a_place_that_was_given_up_is_gone(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s")
+    await consumer.close()
+    with pytest.raises(BrokerClosed):
+        await consumer.check()
+
+
+async def test_a_non_persistent_place_is_gone_once_it_was_stopped(broker: Broker, namespace: str) -> None:
+    consumer = await broker.consumer(f"non-persistent://{namespace}/places", "s")
+    await consumer.stop()
+    with pytest.raises(BrokerClosed):
+        await consumer.check()
+
+
+async def test_a_place_is_gone_with_its_connection(broker_url: str, topic: str) -> None:
+    async with await connect(broker_url) as broker:
+        consumer = await broker.consumer(topic, "s")
+    with pytest.raises(BrokerClosed):
+        await consumer.check()

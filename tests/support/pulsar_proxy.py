@@ -1,0 +1,97 @@
+"""A proxy in front of a real Pulsar, which can swallow commands: for what a network does once in months."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urlsplit
+
+#: Numbers of commands in Pulsar's binary protocol (`BaseCommand.Type`).
+MESSAGE: Final = 9
+CLOSE_CONSUMER: Final = 16
+CLOSE_PRODUCER: Final = 15
+
+
+class PulsarProxy:
+    """Clients that connect to `url` go through here, to the broker at `behind`.
+
+    `swallowed` are the commands of the broker that do not arrive; `frozen` holds back everything.
+    """
+
+    def __init__(self, behind: str) -> None:
+        address = urlsplit(behind)
+        self._host, self._port = address.hostname or "", address.port or 6650
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.swallowed: set[int] = set()
+        self.flowing = asyncio.Event()
+        self.flowing.set()
+        self.url = ""
+
+    async def __aenter__(self) -> PulsarProxy:
+        port = await self._listen()
+        self.url = f"pulsar://127.0.0.1:{port}"
+        # The broker tells clients its own address when they look up a topic: they shall come here instead.
+        self._theirs, self._ours = f":{self._port}".encode(), f":{port}".encode()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._server.close()
+        await self.cut()
+        await self._server.wait_closed()
+
+    async def cut(self) -> None:
+        """End all connections."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _listen(self) -> int:
+        """At a port of as many digits as the broker's, so that one can stand for the other."""
+        digits = len(str(self._port))
+        while True:
+            port = random.randint(max(1024, 10 ** (digits - 1)), min(10**digits - 1, 65535))
+            with suppress(OSError):
+                self._server = await asyncio.start_server(self._serve, "127.0.0.1", port)
+                return port
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        onward = None
+        try:
+            beyond, onward = await asyncio.open_connection(self._host, self._port)
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._up(reader, onward))
+                both.create_task(self._down(beyond, writer))
+        except* (OSError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            for end in (writer, onward):
+                if end is not None:
+                    end.close()
+
+    async def _up(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            data = await reader.read(65536)
+            await self.flowing.wait()
+            if not data:
+                raise asyncio.IncompleteReadError(b"", None)
+            writer.write(data)
+            await writer.drain()
+
+    async def _down(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            size = await reader.readexactly(4)
+            frame = await reader.readexactly(int.from_bytes(size))
+            await self.flowing.wait()
+            # Size of the command, then the command, whose first field is its type.
+            if frame[5] in self.swallowed:
+                continue
+            if frame[5] != MESSAGE:
+                frame = frame.replace(self._theirs, self._ours)
+            writer.write(size + frame)
+            await writer.drain()

@@ -1,0 +1,215 @@
+"""What flows need on a broker, and the steps that make it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt import bundled
+from trustgraph_prompt.broker.pulsar_admin import Finding, Found, FoundTopic, Layout, Topic, compare
+from trustgraph_prompt.errors import TopicInvalid
+from trustgraph_prompt.worker import flow
+from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice
+from trustgraph_prompt.worker.layout import layout
+
+CONFIG = "persistent://tg/config/prompt"
+
+FLOW = Flow(
+    name="f",
+    input=Input("persistent://tg/flow/requests", "prompt--default--f--request"),
+    outputs=Outputs(
+        answers="persistent://tg/flow/answers",
+        response="non-persistent://tg/response/responses",
+        objects={"": "persistent://tg/flow/objects"},
+    ),
+)
+
+
+def needed(*flows: Flow) -> dict[str, Topic]:
+    return {topic.name: topic for topic in layout(flows, CONFIG).topics}
+
+
+def found(wanted: Layout, **changes: object) -> Found:
+    """A broker on which all that is wanted is there."""
+    topics = {
+        topic.name: FoundTopic(frozenset(topic.subscriptions), compaction=1, kept=True)
+        for topic in wanted.topics
+    }
+    tenants = frozenset(name.partition("/")[0] for name in wanted.namespaces)
+    namespaces: dict[str, dict[str, Any]] = {name: {} for name in wanted.namespaces}
+    return replace(Found(("c1",), tenants, namespaces, topics), **changes)  # type: ignore[arg-type]
+
+
+def amiss(findings: list[Finding]) -> list[tuple[str, str, str | None]]:
+    return [(finding.state, finding.name, finding.of) for finding in findings if finding.state != "ok"]
+
+
+def steps(wanted: Layout, found: Found) -> list[str]:
+    return [finding.step.what for finding in compare(wanted, found) if finding.step]
+
+
+def test_a_persistent_input_is_subscribed_with_its_retries_and_its_dead_letters() -> None:
+    topics = needed(FLOW)
+    requests, name = "persistent://tg/flow/requests", "prompt--default--f--request"
+    assert topics[requests] == Topic(requests, (name,))
+    assert topics[f"{requests}-{name}-RETRY"].subscriptions == (name,)
+    assert topics[f"{requests}-{name}-DLQ"].subscriptions == ("dead",)
+
+
+def test_a_non_persistent_topic_needs_its_namespace_and_dead_letters_only() -> None:
+    volatile = replace(FLOW, input=Input("non-persistent://tg/request/prompt", "s"))
+    wanted = layout([volatile], CONFIG)
+    of_request = [topic.name for topic in wanted.topics if topic.namespace == "tg/request"]
+    assert of_request == ["persistent://tg/request/prompt-s-DLQ"]
+    assert set(wanted.namespaces) == {"tg/config", "tg/flow", "tg/request", "tg/response"}
+
+
+def test_answers_config_and_its_report_are_tables_and_objects_are_not() -> None:
+    tables = {name for name, topic in needed(FLOW).items() if topic.table}
+    assert tables == {CONFIG, f"{CONFIG}-report", "persistent://tg/flow/answers"}
+    assert needed(FLOW)["persistent://tg/flow/objects"] == Topic("persistent://tg/flow/objects")
+
+
+def test_the_topics_of_a_provider_over_topics_are_needed_too() -> None:
+    over = TopicChoice("persistent://tg/llm/ask", "non-persistent://tg/llm-answers/said")
+    wanted = layout([replace(FLOW, provider=over)], CONFIG)
+    assert Topic("persistent://tg/llm/ask") in wanted.topics
+    assert "tg/llm-answers" in wanted.namespaces
+
+
+def test_two_flows_on_a_topic_are_two_subscriptions_to_one_topic() -> None:
+    second = replace(FLOW, name="g", input=replace(FLOW.input, subscription="other"))
+    wanted = layout([FLOW, second], CONFIG)
+    assert len({topic.name for topic in wanted.topics}) == len(wanted.topics)
+    [requests] = [topic for topic in wanted.topics if topic.name == FLOW.input.topic]
+    assert requests.subscriptions == ("prompt--default--f--request", "other")
+
+
+def test_what_one_flow_publishes_and_another_takes_is_subscribed() -> None:
+    next_flow = replace(FLOW, name="g", input=Input("persistent://tg/flow/objects", "next"))
+    assert needed(FLOW, next_flow)["persistent://tg/flow/objects"].subscriptions == ("next",)
+
+
+def test_the_bundled_flows_are_subscribed_under_the_id_of_the_processor() -> None:
+    served = flow.load(bundled.flows(), processor="mine")
+    subscriptions = {name for topic in layout(served, CONFIG).topics for name in topic.subscriptions}
+    assert subscriptions == {"dead", "mine--default--chunks--request", "mine--default--requests--request"}
+
+
+def test_a_name_that_leaves_no_room_for_the_dead_letters_is_refused() -> None:
+    long = replace(FLOW, input=Input("persistent://tg/flow/" + "x" * 480, "prompt--default--f--request"))
+    with pytest.raises(TopicInvalid, match="512"):
+        layout([long], CONFIG)
+
+
+def test_only_a_namespace_of_nothing_but_tables_is_made_to_keep_everything() -> None:
+    namespaces = layout([FLOW], CONFIG).namespaces
+    keeps = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+    assert namespaces["tg/config"]["retention_policies"] == keeps
+    assert namespaces["tg/config"]["compaction_threshold"] > 0
+    assert namespaces["tg/flow"] == {}
+    assert layout([FLOW], "persistent://tg/flow/config").namespaces["tg/flow"] == {}
+
+
+def test_a_table_beside_a_non_persistent_topic_shares_its_namespace() -> None:
+    wanted = Layout.of([Topic("persistent://t/n/table", table=True), Topic("non-persistent://t/n/x")])
+    assert wanted.namespaces == {"t/n": {}}
+
+
+def test_trustgraph_needs_the_namespaces_of_its_classes() -> None:
+    wanted = Layout.of_trustgraph()
+    assert wanted.topics == ()
+    kept = {name: policies.get("retention_policies") for name, policies in wanted.namespaces.items()}
+    brief = {"retentionTimeInMinutes": 3, "retentionSizeInMB": -1}
+    assert kept == {"tg/flow": None, "tg/request": None, "tg/response": brief, "tg/notify": brief}
+
+
+def test_on_an_empty_broker_everything_is_missing_and_is_made_in_order() -> None:
+    wanted = layout([FLOW], CONFIG)
+    findings = compare(wanted, Found(("c1", "c2")))
+    assert {finding.state for finding in findings} == {"missing"}
+    planned = [finding.step for finding in findings if finding.step]
+    assert len(planned) == len(findings)
+    assert (planned[0].what, planned[0].path) == ("create tenant tg, for c1, c2", "tenants/tg")
+    assert planned[0].body["allowedClusters"] == ["c1", "c2"]
+    paths = [step.path for step in planned]
+    topic = "persistent/tg/flow/requests"
+    assert paths.index("namespaces/tg/flow") < paths.index(topic)
+    assert paths.index(topic) < paths.index(f"{topic}/subscription/prompt--default--f--request")
+
+
+def test_where_all_is_there_nothing_is_done() -> None:
+    wanted = layout([FLOW], CONFIG)
+    findings = compare(wanted, found(wanted))
+    assert findings
+    assert {finding.state for finding in findings} == {"ok"}
+    assert [finding.step for finding in findings if finding.step] == []
+
+
+def test_a_new_flow_on_a_prepared_broker_costs_its_own_topics_only() -> None:
+    there = layout([FLOW], CONFIG)
+    second = replace(FLOW, name="g", input=replace(FLOW.input, subscription="s"))
+    assert steps(layout([FLOW, second], CONFIG), found(there)) == [
+        "subscribe s to persistent://tg/flow/requests, from its earliest message on",
+        "create topic persistent://tg/flow/requests-s-RETRY",
+        "subscribe s to persistent://tg/flow/requests-s-RETRY, from its earliest message on",
+        "create topic persistent://tg/flow/requests-s-DLQ",
+        "subscribe dead to persistent://tg/flow/requests-s-DLQ, from its earliest message on",
+    ]
+
+
+def test_a_subscription_begins_with_the_earliest_message() -> None:
+    wanted = Layout.of([Topic("persistent://t/n/x", ("s",))])
+    [step] = [
+        f.step for f in compare(wanted, found(wanted, topics={"persistent://t/n/x": FoundTopic()})) if f.step
+    ]
+    assert step.body == {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
+
+
+def test_a_table_that_is_not_compacted_or_may_be_deleted_is_mended() -> None:
+    wanted = Layout.of([Topic("persistent://t/n/x", table=True)])
+    state = found(wanted, topics={"persistent://t/n/x": FoundTopic()})
+    assert amiss(compare(wanted, state)) == [
+        ("differs", "compaction", "persistent://t/n/x"),
+        ("differs", "inactive-topic", "persistent://t/n/x"),
+    ]
+    assert steps(wanted, state) == [
+        "compact persistent://t/n/x from 1,048,576 bytes on",
+        "keep persistent://t/n/x while nobody uses it",
+    ]
+
+
+def test_another_threshold_of_compaction_is_as_good() -> None:
+    wanted = Layout.of([Topic("persistent://t/n/x", table=True)])
+    state = found(wanted, topics={"persistent://t/n/x": FoundTopic(compaction=10**9, kept=True)})
+    assert amiss(compare(wanted, state)) == []
+
+
+def test_subscriptions_of_others_are_nobodys_business() -> None:
+    wanted = Layout.of([Topic("persistent://t/n/x", ("s",))])
+    state = found(wanted, topics={"persistent://t/n/x": FoundTopic(frozenset({"s", "theirs"}))})
+    assert amiss(compare(wanted, state)) == []
+
+
+@pytest.mark.parametrize(
+    ("policies", "name"),
+    [
+        ({"message_ttl_in_seconds": 3600}, "message-ttl"),
+        ({"subscription_expiration_time_minutes": 5}, "subscription-expiration"),
+    ],
+)
+def test_what_makes_waiting_requests_vanish_is_told_and_left(policies: dict[str, Any], name: str) -> None:
+    wanted = layout([FLOW], CONFIG)
+    namespaces = dict.fromkeys(wanted.namespaces, policies)
+    findings = compare(wanted, found(wanted, namespaces=namespaces))
+    assert amiss(findings) == [("differs", name, "tg/flow")]  # nothing waits in tg/config
+    assert [finding.step for finding in findings if finding.step] == []
+
+
+def test_names_are_quoted_in_paths() -> None:
+    wanted = Layout.of([Topic("persistent://t/n/a:b?c%d#é", ("s;1",))])
+    paths = [finding.step.path for finding in compare(wanted, Found(("c",))) if finding.step]
+    assert paths[2] == "persistent/t/n/a:b%3Fc%25d%23%C3%A9"
+    assert paths[3] == f"{paths[2]}/subscription/s%3B1"

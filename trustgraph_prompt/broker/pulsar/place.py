@@ -1,0 +1,135 @@
+"""A place in a subscription, on one topic that is not partitioned.
+
+The client's consumers of several topics, and of partitioned ones, cannot be asked anything of the broker;
+so a consumer of ours is as many of these places as it needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import pulsar
+from pulsar.asyncio import Client, PulsarException
+
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.closing import ended_badly
+from trustgraph_prompt.broker.protocol import CHECK_SECONDS, SubscriptionType
+from trustgraph_prompt.broker.pulsar.errors import translated, translating
+from trustgraph_prompt.broker.pulsar.receives import GRACE_SECONDS
+from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
+
+#: How often to subscribe anew where the broker has forgotten the place at once, and the pause before.
+_ATTEMPTS: Final = 5
+_PAUSE_SECONDS: Final = 0.1
+
+_TYPES: Final[dict[SubscriptionType, pulsar.ConsumerType]] = {
+    "shared": pulsar.ConsumerType.Shared,
+    "exclusive": pulsar.ConsumerType.Exclusive,
+}
+
+
+class Place:
+    """One consumer of the client's."""
+
+    def __init__(self, client: Client, consumer: pulsar.asyncio.Consumer, topic: str, name: str) -> None:
+        self.topic = topic
+        self._client = client
+        self._consumer = consumer
+        self._name = name
+        self._question: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def take(cls, client: Client, topic: str, name: str, type: SubscriptionType, queue: int) -> Place:
+        """Subscribe, with room for `queue` messages; from the earliest one where the subscription is new."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            place = cls(client, await _subscribe(client, topic, name, _TYPES[type], queue), topic, name)
+            try:
+                await place.check()
+            except BrokerClosed:
+                await place.close()
+                await asyncio.sleep(attempt * _PAUSE_SECONDS)
+            except BaseException:
+                await place.close()
+                raise
+            else:
+                return place
+        raise BrokerUnavailable(f"{topic}: the broker forgets whoever subscribes as {name}")
+
+    async def receive(self) -> Receipt:
+        """Never to be cancelled; raises the client's errors."""
+        return Receipt(self, await self._consumer.receive())
+
+    async def acknowledge(self, received: pulsar.Message) -> None:
+        with translating(self.topic):
+            await self._consumer.acknowledge(received)
+
+    async def check(self) -> None:
+        """Ask the broker. Raises `BrokerClosed` where it knows nothing of this place, `BrokerUnavailable`."""
+        if self._question is None or self._question.done():
+            self._question = asyncio.create_task(self._ask(), name=f"check of {self.topic}")
+            self._question.add_done_callback(ended_badly)
+        # Never cancelled: it subscribes, and what is half subscribed could no longer be closed.
+        answered, _ = await asyncio.wait({self._question}, timeout=CHECK_SECONDS)
+        if not answered:
+            raise BrokerUnavailable(f"{self.topic}: no answer in {CHECK_SECONDS:g} s")
+        self._question.result()
+
+    async def close(self) -> None:
+        with suppress(PulsarException):
+            await self._consumer.close()
+        if self._question:
+            await asyncio.wait({self._question}, timeout=GRACE_SECONDS)
+
+    async def _ask(self) -> None:
+        try:
+            await self._consumer.get_last_message_id()
+        except PulsarException as error:
+            match error.error().name:
+                case "BrokerMetadataError":
+                    raise self._forgotten() from error
+                case "UnknownError" if not topics.is_persistent(self.topic):
+                    await self._check_subscription()  # it knows us, and that no message is kept there
+                case _:
+                    raise translated(error.error(), self.topic, str(error)) from error
+
+    async def _check_subscription(self) -> None:
+        """See that our subscription is the one which messages go to.
+
+        A broker takes a non-persistent subscription down a moment after its last consumer has left, also
+        when somebody has come in meanwhile: he is then in a subscription of no topic, and hears nothing for
+        ever. Who asks for the subscription alone must be told that it is taken.
+        """
+        try:
+            alone = await self._client.subscribe(self.topic, self._name, pulsar.ConsumerType.Exclusive)
+        except PulsarException as error:
+            if error.error().name != "ConsumerBusy":
+                raise translated(error.error(), self.topic, str(error)) from error
+        else:
+            with suppress(PulsarException):
+                await alone.close()
+            raise self._forgotten()
+
+    def _forgotten(self) -> BrokerClosed:
+        return BrokerClosed(f"{self.topic}: the broker knows of no such consumer in {self._name} any more")
+
+
+class Receipt(NamedTuple):
+    """What was received, and where it must be acknowledged."""
+
+    place: Place
+    received: pulsar.Message
+
+
+async def _subscribe(
+    client: Client, topic: str, name: str, type: pulsar.ConsumerType, queue: int
+) -> pulsar.asyncio.Consumer:
+    with translating(topic):
+        return await client.subscribe(
+            topic,
+            name,
+            type,
+            receiver_queue_size=queue,
+            initial_position=pulsar.InitialPosition.Earliest,
+        )

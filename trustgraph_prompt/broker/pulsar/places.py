@@ -1,0 +1,59 @@
+"""All places of one subscription: on each partition of each of its topics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from pulsar.asyncio import Client
+
+from trustgraph_prompt.broker.closing import each
+from trustgraph_prompt.broker.protocol import SubscriptionType
+from trustgraph_prompt.broker.pulsar.errors import translating
+from trustgraph_prompt.broker.pulsar.place import Place
+from trustgraph_prompt.errors import BrokerClosed
+
+
+class Places:
+    """Taken in order: of two who want to be alone in a subscription, the second fails at the first place."""
+
+    def __init__(self, client: Client, topics: Sequence[str]) -> None:
+        self._client = client
+        self._topics = topics
+        self._taken: list[Place] = []
+
+    @classmethod
+    async def take(
+        cls, client: Client, topics: Sequence[str], name: str, type: SubscriptionType, queue: int
+    ) -> Places:
+        """Subscribe to each topic, with room for `queue` messages in each place."""
+        places = cls(client, topics)
+        try:
+            for partition in await places._partitions():
+                places._taken.append(await Place.take(client, partition, name, type, queue))
+        except BaseException:
+            await places.leave()
+            raise
+        return places
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self._taken)
+
+    async def check(self) -> None:
+        """See that the broker knows every place, and that there is one for each partition."""
+        await asyncio.gather(*(place.check() for place in self._taken))
+        now = await self._partitions()
+        if new := set(now) - {place.topic for place in self._taken}:
+            raise BrokerClosed(f"{self._topics[0]}: nobody is at {', '.join(sorted(new))}, which are new")
+
+    async def leave(self) -> None:
+        """The first place last, because it is where others come in."""
+        await each([place.close for place in reversed(self._taken)])
+
+    async def _partitions(self) -> list[str]:
+        """The topics which the topics consist of: themselves, where they are not partitioned."""
+        names: list[str] = []
+        for topic in self._topics:
+            with translating(topic):
+                names += await self._client.get_topic_partitions(topic)
+        return names

@@ -1,0 +1,74 @@
+"""The receives of a consumer or reader that are under way.
+
+The client's `receive` must never be cancelled (the message it was for would be held, unseen, until the
+consumer closes), so each lives in a task of its own, and we wait beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, Generic, TypeVar
+
+from trustgraph_prompt.broker.closing import ended_badly
+from trustgraph_prompt.broker.pulsar.errors import translating
+
+#: How long a receive may take to end after its consumer was closed; it is milliseconds where all is well.
+GRACE_SECONDS: Final = 2.0
+
+T = TypeVar("T")
+
+
+class Receives(Generic[T]):
+    """At most one of each source, in the order of arrival; what nobody waits for any more stays."""
+
+    def __init__(self, sources: Sequence[Callable[[], Awaitable[T]]], where: str) -> None:
+        self._where = where
+        self._idle = list(sources)
+        self._pending: set[asyncio.Future[T]] = set()
+        self._arrived: deque[asyncio.Future[T]] = deque()
+        self._news = asyncio.Event()
+        self._over = False
+
+    @property
+    def arrived(self) -> bool:
+        """Whether a message is here that nobody has been given."""
+        return bool(self._arrived)
+
+    async def get(self) -> T | None:
+        """The next one; None once it is over. Raises what ended a receive."""
+        if not self._over and not self._arrived:
+            self._begin()
+        while not self._arrived and not self._over:
+            self._news.clear()
+            await self._news.wait()
+        if self._over:
+            return None
+        with translating(self._where):
+            return self._arrived.popleft().result()
+
+    def end(self) -> None:
+        self._over = True
+        self._news.set()
+
+    async def settle(self) -> None:
+        """The consumers are closed: see the receives end."""
+        if self._pending:
+            await asyncio.wait(self._pending, timeout=GRACE_SECONDS)
+        for received in self._arrived:
+            ended_badly(received)
+
+    def _begin(self) -> None:
+        for receive in self._idle:
+            pending = asyncio.ensure_future(receive())
+            pending.add_done_callback(partial(self._arrive, receive))
+            self._pending.add(pending)
+        self._idle.clear()
+
+    def _arrive(self, receive: Callable[[], Awaitable[T]], received: asyncio.Future[T]) -> None:
+        self._pending.discard(received)
+        self._arrived.append(received)
+        self._idle.append(receive)
+        self._news.set()

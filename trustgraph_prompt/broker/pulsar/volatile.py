@@ -1,0 +1,139 @@
+"""Consumers of Pulsar's non-persistent topics: the broker drops what finds no room."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Final
+
+from pulsar.asyncio import Client, PulsarException
+
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.closing import Ending, each
+from trustgraph_prompt.broker.protocol import Message, SubscriptionType
+from trustgraph_prompt.broker.pulsar.consumer import PulsarConsumer
+from trustgraph_prompt.broker.pulsar.errors import translated
+from trustgraph_prompt.broker.pulsar.place import Place, Receipt
+from trustgraph_prompt.broker.pulsar.places import Places
+from trustgraph_prompt.broker.pulsar.receives import GRACE_SECONDS
+from trustgraph_prompt.errors import BrokerError
+
+#: How many receives of a place are under way at once while a consumer stops.
+_RECEIVES: Final = 16
+#: Turns of the loop in which a receive surely ends that the client can answer at once; it needs four.
+_TURNS: Final = 10
+#: How long what is on its way from the broker to a consumer that stops may take to arrive.
+_ARRIVAL_SECONDS: Final = 0.25
+
+
+class VolatileConsumer(PulsarConsumer):
+    """Takes in eagerly, a task for each place, into a buffer that `receive` empties."""
+
+    def __init__(self, client: Client, places: Places, topic: str, name: str, buffer: int) -> None:
+        super().__init__(client, places, topic, name)
+        self._size = buffer
+        self._buffer: deque[Receipt] = deque()
+        self._taken = 0
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._failure: BrokerError | None = None
+        self._stopped = False
+        self._over = False
+        self._stopping = Ending(self._leave)
+        self._pumps = [
+            asyncio.create_task(self._take_in(place), name=f"pump of {place.topic}") for place in places
+        ]
+
+    @classmethod
+    async def open(
+        cls, client: Client, topic: str, name: str, type: SubscriptionType, buffer: int
+    ) -> VolatileConsumer:
+        return cls(client, await Places.take(client, [topic], name, type, buffer), topic, name, buffer)
+
+    async def receive(self) -> Message | None:
+        while True:
+            while not self._buffer:
+                if self._over:
+                    return None
+                if self._failure:
+                    raise self._failure
+                self._news.clear()
+                await self._news.wait()
+            self._room.set()
+            if message := await self._read(self._buffer.popleft()):
+                return message
+
+    async def acknowledge(self, message: Message) -> None:
+        self._check_open()
+
+    async def retry(
+        self, message: Message, after: float, properties: Mapping[str, str] | None = None
+    ) -> None:
+        topics.retry_topic(self.topic, self.subscription)
+
+    async def stop(self) -> None:
+        await self._stopping.reach()
+
+    async def _end(self) -> None:
+        await each([self._letters.close, self.stop])
+        self._buffer.clear()
+
+    async def _take_in(self, place: Place) -> None:
+        try:
+            while not self._stopped:
+                await self._take(place)
+                while len(self._buffer) >= self._size and not self._stopped:
+                    self._room.clear()
+                    await self._room.wait()
+        except PulsarException as error:
+            if not self._stopped:
+                self._failure = translated(error.error(), place.topic, str(error))
+                self._news.set()
+
+    async def _take(self, place: Place) -> None:
+        self._buffer.append(await place.receive())
+        self._taken += 1
+        self._news.set()
+
+    async def _leave(self) -> None:
+        """Take over what the client holds already, then leave the subscription."""
+        self._stopped = True
+        self._room.set()
+        rest = [
+            asyncio.create_task(self._fill(place, room))
+            for place in self._places
+            for room in [iter(range(self._size))]
+            for _ in range(min(self._size, _RECEIVES))
+        ]
+        if not self._closed:
+            await self._emptied()
+        await self._places.leave()
+        tasks = {*self._pumps, *rest}
+        if tasks:
+            _, left = await asyncio.wait(tasks, timeout=GRACE_SECONDS)
+            for task in left:
+                task.cancel()
+        self._over = True
+        self._news.set()
+
+    async def _fill(self, place: Place, room: Iterator[int]) -> None:
+        with suppress(PulsarException):
+            for _ in room:
+                await self._take(place)
+
+    async def _emptied(self) -> None:
+        """Until the client holds nothing any more, or as much as it can have held has been taken over.
+
+        The client answers at once where it can: if not each receive under way has ended in a few turns of
+        the loop, it held nothing. What comes in later is not waited for, or a busy topic would keep us.
+        """
+        enough = self._taken + self._size * len(self._pumps)
+        before = -_RECEIVES
+        while self._taken < enough and self._taken - before >= _RECEIVES and not self._closed:
+            before = self._taken
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
+        if not self._closed:
+            await asyncio.sleep(_ARRIVAL_SECONDS)

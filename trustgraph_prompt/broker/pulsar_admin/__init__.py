@@ -1,0 +1,23 @@
+"""Tenants, namespaces, topics and subscriptions, prepared and looked at over Pulsar's admin API."""
+
+from __future__ import annotations
+
+from trustgraph_prompt.broker.pulsar_admin.client import PulsarAdmin, admin_url
+from trustgraph_prompt.broker.pulsar_admin.layout import Layout, Topic
+from trustgraph_prompt.broker.pulsar_admin.plan import Finding, Found, FoundTopic, Step, compare
+from trustgraph_prompt.broker.pulsar_admin.prepare import carry_out, look, see_it_in_force
+
+__all__ = [
+    "Finding",
+    "Found",
+    "FoundTopic",
+    "Layout",
+    "PulsarAdmin",
+    "Step",
+    "Topic",
+    "admin_url",
+    "carry_out",
+    "compare",
+    "look",
+    "see_it_in_force",
+]

@@ -1,0 +1,173 @@
+"""Pulsar's admin API over HTTP: requests, and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Collection
+from typing import Any, Final, Self, TypeVar
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, ConfigError, excerpt
+
+T = TypeVar("T")
+
+_CONNECT_SECONDS: Final = 10.0
+#: A broker itself gives up on its metadata after 30 s.
+_REQUEST_SECONDS: Final = 60.0
+_AT_ONCE: Final = 8
+_REDIRECTS: Final = 5
+_LARGEST: Final = 4 * 1024 * 1024
+
+
+def admin_url(broker: str) -> str:
+    """Where the admin API of the broker at a `pulsar://` URL is, unless somebody has put it elsewhere."""
+    scheme, _, rest = broker.partition("://")
+    first = rest.partition(",")[0]
+    host = urlsplit(f"//{first}").hostname or "localhost"
+    host = f"[{host}]" if ":" in host else host
+    return f"https://{host}:8443" if scheme == "pulsar+ssl" else f"http://{host}:8080"
+
+
+class PulsarAdmin:
+    """The admin API at a URL. An asynchronous context manager."""
+
+    def __init__(
+        self, url: str, *, authorization: str | None = None, trust: ssl.SSLContext | None = None
+    ) -> None:
+        """`authorization` is the header of that name. Raises `ConfigError` where the URL is none."""
+        self.url = _checked(url)
+        self._authorization = authorization
+        self._trust = trust
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(self, path: str, kind: type[T], *, none: Collection[int] = (404,)) -> T | None:
+        """The JSON value at a path below `/admin/v2/`; None where it says nothing, or answers one of `none`.
+
+        Raises `BrokerUnavailable`, `BrokerError`, and `ConfigError` where no Pulsar answers.
+        """
+        status, body = await self._ask("GET", path)
+        what = f"GET {path}"
+        if status in (200, 204):
+            return self._value(body, kind, what) if body else None
+        if status in none and _reason(body):
+            return None
+        raise self._refusal(status, body, what)
+
+    async def send(self, method: str, path: str, body: Any = None) -> bool:
+        """Have something done; False where it says that it was there already (409). Raises as `get` does."""
+        status, answer = await self._ask(method, path, body)
+        if status in (200, 204):
+            return True
+        if status == 409 and _reason(answer):
+            return False
+        raise self._refusal(status, answer, f"{method} {path}")
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=_AT_ONCE, ssl=self._trust or True),
+            timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS, connect=_CONNECT_SECONDS),
+        )
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _ask(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
+        """Status and body of the answer, wherever in the cluster it comes from."""
+        url = URL(f"{self.url}/admin/v2/{path}", encoded=True)
+        try:
+            for _ in range(_REDIRECTS + 1):
+                status, answer, elsewhere = await self._once(method, url, body)
+                if elsewhere is None:
+                    return status, answer
+                url = elsewhere
+        except TimeoutError:
+            raise BrokerUnavailable(f"{self.url}: no answer in time to {method} {path}") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise BrokerUnavailable(f"{self.url}: {excerpt(str(error) or type(error).__name__)}") from error
+        raise BrokerError(f"{self.url}: {method} {path} was sent on more than {_REDIRECTS} times")
+
+    async def _once(self, method: str, url: URL, body: Any) -> tuple[int, bytes, URL | None]:
+        assert self._session is not None
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if self._authorization is not None:
+            headers["Authorization"] = self._authorization
+        data = b"" if body is None else json.dumps(body).encode()
+        async with self._session.request(
+            method, url, data=data, headers=headers, allow_redirects=False
+        ) as response:
+            # A broker sends on what another one owns. Who follows for us would leave the credentials behind.
+            if response.status in (302, 307, 308) and (location := response.headers.get("Location")):
+                return response.status, b"", self._elsewhere(url, location)
+            return response.status, await self._read(response), None
+
+    def _elsewhere(self, url: URL, location: str) -> URL:
+        target = url.join(URL(location, encoded=True))
+        if target.scheme not in ("http", "https") or (url.scheme == "https" and target.scheme != "https"):
+            raise BrokerError(f"{self.url}: sent on to {excerpt(str(target))}, which is not safe to follow")
+        return target
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        body = bytearray()
+        async for chunk in response.content.iter_any():
+            body += chunk
+            if len(body) > _LARGEST:
+                raise BrokerError(f"{self.url}: an answer of more than {_LARGEST:,} bytes")
+        return bytes(body)
+
+    def _value(self, body: bytes, kind: type[T], what: str) -> T:
+        try:
+            value = json.loads(body)
+        except (ValueError, RecursionError):
+            value = None
+        if not isinstance(value, kind):
+            raise self._no_pulsar(what, excerpt(body, 80))
+        return value
+
+    def _refusal(self, status: int, body: bytes, what: str) -> Exception:
+        reason = _reason(body)
+        if status in (401, 403):
+            told = f": {reason}" if reason else ""
+            return BrokerError(f"{self.url}: these credentials may not {what} (HTTP {status}{told})")
+        if status == 404 and not reason:
+            return self._no_pulsar(what, f"HTTP 404 {excerpt(body, 60)}")
+        told = reason or excerpt(" ".join(body.decode(errors="replace").split()), 120) or "it says no reason"
+        kind = BrokerUnavailable if status >= 500 else BrokerError
+        return kind(f"{self.url}: {what}: HTTP {status}: {told}")
+
+    def _no_pulsar(self, what: str, found: str) -> ConfigError:
+        return ConfigError(
+            f"no Pulsar admin API answers {what}",
+            where=self.url,
+            found=found,
+            expected="JSON, as Pulsar gives it",
+        )
+
+
+def _checked(url: str) -> str:
+    expected = "http://HOST:PORT or https://HOST:PORT"
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        good = good and not (parts.username or parts.password or parts.query or parts.fragment)
+    except ValueError:
+        good = False
+    if not good:
+        secret = "@" in url
+        raise ConfigError("no admin URL", found="one with a user" if secret else url, expected=expected)
+    return url.rstrip("/")
+
+
+def _reason(body: bytes) -> str:
+    """What a Pulsar says about a refusal; empty where it says nothing."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    reason = value.get("reason") if isinstance(value, dict) else None
+    return excerpt(reason) if isinstance(reason, str) else ""

@@ -1,0 +1,170 @@
+"""What is wanted held against what was found: findings, and the step that mends each.
+
+No step deletes, shortens or lowers anything. What would have to is told, and left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+from trustgraph_prompt.broker.pulsar_admin.layout import COMPACTION_THRESHOLD, Layout, Topic
+
+State = Literal["ok", "missing", "differs"]
+
+#: Of a message id: before whatever the topic holds.
+_EARLIEST: Final = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
+_KEPT_WHILE_IDLE: Final = {
+    "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
+    "maxInactiveDurationSeconds": 60,  # must be there, and is of no consequence
+    "deleteWhileInactive": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A request of the admin API, which does something: `path` is below `/admin/v2/`, `body` is JSON."""
+
+    what: str
+    method: Literal["PUT", "POST"]
+    path: str
+    body: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """About one thing; `of` is the topic or namespace it belongs to. Without a `step` it is as it is."""
+
+    kind: Literal["tenant", "namespace", "topic", "subscription", "policy"]
+    name: str
+    state: State
+    of: str | None = None
+    found: str | None = None
+    expected: str | None = None
+    step: Step | None = None
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.name}" + (f" of {self.of}" if self.of else "")
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopic:
+    """`compaction` is from how many bytes on, 0 for never; `kept` whether it stays when nobody uses it.
+
+    Both with what its namespace and the broker say where it has no policy of its own.
+    """
+
+    subscriptions: frozenset[str] = frozenset()
+    compaction: int = 0
+    kept: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is: `namespaces` with their policies, those of `tenants` that exist, topics by name."""
+
+    clusters: tuple[str, ...]
+    tenants: frozenset[str] = frozenset()
+    namespaces: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    topics: Mapping[str, FoundTopic] = field(default_factory=dict)
+
+
+def compare(wanted: Layout, found: Found) -> list[Finding]:
+    """A finding for each thing that is wanted; their steps in an order in which they can be done."""
+    return [
+        *_tenants(wanted, found),
+        *_namespaces(wanted, found),
+        *(finding for topic in wanted.topics for finding in _topic(topic, found.topics.get(topic.name))),
+    ]
+
+
+def topic_path(name: str) -> str:
+    """The path of a topic in the admin API."""
+    persistence, _, rest = name.partition("://")
+    return f"{persistence}/" + "/".join(quote(part, safe=":") for part in rest.split("/", 2))
+
+
+def namespace_path(name: str) -> str:
+    """The path of a `tenant/namespace`."""
+    return "namespaces/" + quote(name, safe="/:")
+
+
+def _tenants(wanted: Layout, found: Found) -> Iterator[Finding]:
+    for tenant in dict.fromkeys(name.partition("/")[0] for name in wanted.namespaces):
+        if tenant in found.tenants:
+            yield Finding("tenant", tenant, "ok")
+            continue
+        clusters = list(found.clusters)
+        body = {"adminRoles": [], "allowedClusters": clusters}
+        what = f"create tenant {tenant}, for {', '.join(clusters)}"
+        step = Step(what, "PUT", "tenants/" + quote(tenant, safe=":"), body)
+        yield Finding("tenant", tenant, "missing", step=step)
+
+
+def _namespaces(wanted: Layout, found: Found) -> Iterator[Finding]:
+    waited_in = {topic.namespace for topic in wanted.topics if topic.subscriptions}
+    for name, policies in wanted.namespaces.items():
+        if name in found.namespaces:
+            yield Finding("namespace", name, "ok")
+            if name in waited_in:
+                yield from _losses(name, found.namespaces[name])
+            continue
+        what = f"create namespace {name}" + (
+            ", which keeps its tables" if "compaction_threshold" in policies else ""
+        )
+        step = Step(what, "PUT", namespace_path(name), dict(policies))
+        yield Finding("namespace", name, "missing", step=step)
+
+
+def _losses(namespace: str, policies: Mapping[str, Any]) -> Iterator[Finding]:
+    """Where somebody has decided that what waits too long is lost: that is theirs to undo."""
+    if seconds := policies.get("message_ttl_in_seconds"):
+        lost = f"what waits longer than {seconds} s is lost"
+        yield Finding("policy", "message-ttl", "differs", namespace, found=lost, expected="none")
+    if minutes := policies.get("subscription_expiration_time_minutes"):
+        lost = f"a subscription that nobody uses for {minutes} min is lost with what waits in it"
+        yield Finding("policy", "subscription-expiration", "differs", namespace, found=lost, expected="none")
+
+
+def _topic(topic: Topic, found: FoundTopic | None) -> Iterator[Finding]:
+    path = topic_path(topic.name)
+    if found is None:
+        yield Finding("topic", topic.name, "missing", step=Step(f"create topic {topic.name}", "PUT", path))
+    else:
+        yield Finding("topic", topic.name, "ok")
+    for name in topic.subscriptions:
+        if found is not None and name in found.subscriptions:
+            yield Finding("subscription", name, "ok", topic.name)
+            continue
+        what = f"subscribe {name} to {topic.name}, from its earliest message on"
+        step = Step(what, "PUT", f"{path}/subscription/{quote(name, safe=':')}", _EARLIEST)
+        yield Finding("subscription", name, "missing", topic.name, step=step)
+    if topic.table:
+        yield _compaction(topic.name, found)
+    if not topic.subscriptions:
+        yield _inactivity(topic.name, found)
+
+
+def _compaction(topic: str, found: FoundTopic | None) -> Finding:
+    if found is not None and found.compaction > 0:
+        return Finding("policy", "compaction", "ok", topic)
+    expected = f"from {COMPACTION_THRESHOLD:,} bytes on"
+    path = f"{topic_path(topic)}/compactionThreshold"
+    step = Step(f"compact {topic} {expected}", "POST", path, COMPACTION_THRESHOLD)
+    if found is None:
+        return Finding("policy", "compaction", "missing", topic, expected=expected, step=step)
+    return Finding("policy", "compaction", "differs", topic, found="never", expected=expected, step=step)
+
+
+def _inactivity(topic: str, found: FoundTopic | None) -> Finding:
+    if found is not None and found.kept:
+        return Finding("policy", "inactive-topic", "ok", topic)
+    path = f"{topic_path(topic)}/inactiveTopicPolicies"
+    step = Step(f"keep {topic} while nobody uses it", "POST", path, _KEPT_WHILE_IDLE)
+    if found is None:
+        return Finding("policy", "inactive-topic", "missing", topic, expected="kept", step=step)
+    lost = "deleted when nobody uses it"
+    return Finding("policy", "inactive-topic", "differs", topic, found=lost, expected="kept", step=step)

@@ -1,0 +1,169 @@
+"""`topics`: what workers need on a Pulsar, looked at and prepared."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.commands import Command, Group
+from trustgraph_prompt.cli.config import DEFAULT_TOPIC, TopicOption
+from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.broker.pulsar_admin import Finding, Layout, PulsarAdmin
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    cls=Group,
+    help="The namespaces, topics and subscriptions that workers need, prepared on a Pulsar.",
+    no_args_is_help=True,
+)
+
+AdminUrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--admin-url",
+        metavar="URL",
+        envvar="TRUSTGRAPH_PROMPT_ADMIN_URL",
+        help="Pulsar's admin API; unless given, port 8080 of the broker's host (8443 of pulsar+ssl).",
+    ),
+]
+TrustGraphOption = Annotated[
+    bool,
+    typer.Option("--trustgraph", help="What TrustGraph itself needs, instead of what flow files say."),
+]
+
+
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt topics check --broker pulsar://localhost:6650")
+def check(
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    admin_url: AdminUrlOption = None,
+    flows: options.FlowsOption = None,
+    trustgraph: TrustGraphOption = False,
+    id: options.IdOption = "prompt",
+    topic: TopicOption = DEFAULT_TOPIC,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Say of each thing that the flows need whether it is there. Changes nothing.
+
+    Exits with 1 where anything is missing, or is other than a worker needs it.
+    """
+    from trustgraph_prompt.broker.pulsar_admin import compare, look
+
+    wanted = _wanted(flows, id, topic, trustgraph=trustgraph)
+
+    async def judge(admin: PulsarAdmin) -> list[Finding]:
+        return compare(wanted, await look(admin, wanted))
+
+    findings = [] if _needs_nothing(broker) else asyncio.run(_with(broker, admin_url, judge))
+    if as_json:
+        output.print_json([_as_json(finding) for finding in findings])
+    else:
+        for finding in findings:
+            typer.echo(f"{finding.state:8} {_told(finding)}")
+    if any(finding.state != "ok" for finding in findings):
+        raise typer.Exit(1)
+
+
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt topics create --flows flows/ --dry-run")
+def create(
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    admin_url: AdminUrlOption = None,
+    flows: options.FlowsOption = None,
+    trustgraph: TrustGraphOption = False,
+    id: options.IdOption = "prompt",
+    topic: TopicOption = DEFAULT_TOPIC,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
+) -> None:
+    """Make what is missing. Prints the plan, then what was done.
+
+    Deletes nothing, shortens nothing, and may be done again, also by several at once.
+    """
+    wanted = _wanted(flows, id, topic, trustgraph=trustgraph)
+    if _needs_nothing(broker):
+        return
+    if not asyncio.run(_with(broker, admin_url, lambda admin: _create(admin, wanted, dry_run=dry_run))):
+        raise typer.Exit(1)
+
+
+async def _create(admin: PulsarAdmin, wanted: Layout, *, dry_run: bool) -> bool:
+    """Whether all is as it should be, as far as it was to be done."""
+    from trustgraph_prompt.broker.pulsar_admin import carry_out, compare, look, see_it_in_force
+
+    findings = compare(wanted, await look(admin, wanted))
+    steps = [finding.step for finding in findings if finding.step is not None]
+    for finding in findings:
+        if finding.state != "ok" and finding.step is None:
+            typer.echo(f"left     {_told(finding)}")
+    if not steps:
+        typer.echo(f"nothing to do at {admin.url}")
+        return True
+    typer.echo(f"plan: {output.counted(len(steps), 'step')} at {admin.url}")
+    for step in steps:
+        typer.echo(f"         {step.what}")
+    if dry_run:
+        return True
+    for number, step in enumerate(steps):
+        try:
+            done = await carry_out(admin, step)
+        except TrustgraphPromptError:
+            typer.echo(f"failed   {step.what}")
+            output.note(f"not done: this step and {len(steps) - number - 1} more; what was done stays")
+            raise
+        typer.echo(f"{'done' if done else 'there':8} {step.what}")
+    left = await see_it_in_force(admin, wanted)
+    for finding in left:
+        output.note(f"error: not in force: {_told(finding)}")
+    return not left
+
+
+def _wanted(flows: Path | None, id: str, topic: str, *, trustgraph: bool) -> Layout:
+    from trustgraph_prompt import bundled
+    from trustgraph_prompt.broker.pulsar_admin import Layout
+    from trustgraph_prompt.worker import flow
+    from trustgraph_prompt.worker.layout import layout
+
+    if not trustgraph:
+        return layout(flow.load(flows or bundled.flows(), processor=id), topic)
+    if flows is not None:
+        raise ConfigError(
+            "TrustGraph tells its flows itself", where="--flows", found=str(flows), expected="not both"
+        )
+    return Layout.of_trustgraph()
+
+
+def _needs_nothing(broker: str) -> bool:
+    if not broker.startswith("embedded:"):
+        return False
+    output.note(f"{broker}: nothing to prepare, an embedded broker makes its topics when they are first used")
+    return True
+
+
+async def _with(broker: str, url: str | None, action: Callable[[PulsarAdmin], Awaitable[T]]) -> T:
+    from trustgraph_prompt.broker.pulsar_admin import PulsarAdmin, admin_url
+
+    async with PulsarAdmin(url or admin_url(broker)) as admin:
+        return await action(admin)
+
+
+def _told(finding: Finding) -> str:
+    if finding.found is None:
+        return finding.title
+    return f"{finding.title} (found: {finding.found}; expected: {finding.expected})"
+
+
+def _as_json(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": finding.kind,
+        "name": finding.name,
+        "of": finding.of,
+        "state": finding.state,
+        "found": finding.found,
+        "expected": finding.expected,
+    }

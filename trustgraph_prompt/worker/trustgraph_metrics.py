@@ -1,0 +1,274 @@
+"""TrustGraph's own metrics (`tg_*`, as of its release 2.11) beside ours, so that its dashboards stay alive.
+
+Seen from outside: a broker around a broker and a provider around a provider, as in tracing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Literal
+
+from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, Info
+
+from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, topics
+from trustgraph_prompt.broker.protocol import Caller, Reader, SubscriptionType, Table
+from trustgraph_prompt.errors import BrokerError, CallTimeout, ProviderRateLimit
+from trustgraph_prompt.llm import Call, Delta, Provider
+from trustgraph_prompt.llm.provider import Around
+from trustgraph_prompt.worker import call_metrics, metrics
+from trustgraph_prompt.worker.flow import Flow
+
+Clock = Callable[[], float]
+
+
+class TrustGraphMetrics:
+    """The metrics of one processor, in the registry of its `Metrics`. `parameters` are what it runs with.
+
+    Topics are labels by their names in TrustGraph (`request:tg:prompt:default:default`). The buckets are
+    TrustGraph's and, since a model takes longer than 30 seconds, some more.
+    """
+
+    def __init__(
+        self,
+        processor: str,
+        registry: CollectorRegistry,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        def counter(name: str, help: str, *labels: str) -> Counter:
+            return Counter(name, help, ("processor", *labels), registry=registry)
+
+        def seconds(name: str, help: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+            return Histogram(name, help, ("processor", *labels), buckets=buckets, registry=registry)
+
+        self.processor = processor
+        self.clock = clock
+        self.state = Enum(
+            "tg_consumer_state",
+            "Whether the topic is consumed",
+            ("processor", "consumer"),
+            states=["stopped", "running"],
+            registry=registry,
+        )
+        self.request_seconds = seconds(
+            "tg_consumer_request_duration_seconds",
+            "From the receipt of a request until it was settled",
+            metrics.SECONDS,
+            "consumer",
+        )
+        self.processed = counter(
+            "tg_consumer_processing", "Requests settled, by how it went", "consumer", "status"
+        )
+        self.rate_limits = counter(
+            "tg_consumer_rate_limit", "Calls to a model that were refused for their rate", "consumer"
+        )
+        self.produced = counter("tg_producer_messages", "Messages that the broker has taken", "producer")
+        self.call_seconds = seconds(
+            "tg_downstream_call_duration_seconds",
+            "From a request to another service to the end of its answer",
+            metrics.SECONDS,
+            "target_service",
+        )
+        self.timeouts = counter(
+            "tg_downstream_timeout", "Requests that another service did not answer in time", "target_service"
+        )
+        self.call_errors = counter(
+            "tg_downstream_error", "Requests that reached no other service", "target_service", "error_type"
+        )
+        self.completion_seconds = seconds(
+            "tg_text_completion_duration_seconds",
+            "From a call to a model to the end of its answer",
+            call_metrics.SECONDS,
+        )
+        self.model = Info("tg_text_completion_model", "The model", ("processor",), registry=registry)
+        self._version = Gauge(
+            "tg_config_version", "The version of the config in use", ("processor",), registry=registry
+        )
+        about = Info("tg_processor", "What the processor runs with", ("processor",), registry=registry)
+        about.labels(processor).info(dict(parameters or {}))
+
+    def configured(self, version: int) -> None:
+        """That version of TrustGraph's config is in use."""
+        self._version.labels(self.processor).set(version)
+
+    def broker(self, broker: Broker) -> Broker:
+        """The broker, whose consumers, producers and callers are counted; outside of one that traces."""
+        return _CountedBroker(broker, self)
+
+    def provider(self, flow: Flow, provider: Provider) -> Provider:
+        """The provider of a flow, whose refusals are counted; inside of a limiter.
+
+        Calls for text completions are timed, too.
+        """
+        return _CountedProvider(flow, provider, self)
+
+
+class _CountedBroker:
+    def __init__(self, broker: Broker, counts: TrustGraphMetrics) -> None:
+        self._broker = broker
+        self._counts = counts
+
+    async def consumer(
+        self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
+    ) -> Consumer:
+        consumer = await self._broker.consumer(topic, subscription, type=type, buffer=buffer)
+        return _CountedConsumer(consumer, self._counts)
+
+    async def producer(self, topic: str, *, batch: bool = False) -> Producer:
+        return _CountedProducer(await self._broker.producer(topic, batch=batch), self._counts)
+
+    async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> Reader:
+        return await self._broker.reader(topic, start=start)
+
+    async def table(self, topic: str) -> Table:
+        return await self._broker.table(topic)
+
+    async def caller(self, request: str, response: str) -> Caller:
+        return _CountedCaller(await self._broker.caller(request, response), request, self._counts)
+
+    async def close(self) -> None:
+        await self._broker.close()
+
+    async def __aenter__(self) -> _CountedBroker:
+        await self._broker.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._broker.__aexit__(*exc)
+
+
+class _CountedConsumer:
+    """A request is in work from its receipt until it is acknowledged, put off or buried."""
+
+    def __init__(self, consumer: Consumer, counts: TrustGraphMetrics) -> None:
+        self.topic = consumer.topic
+        self.subscription = consumer.subscription
+        self.stop = consumer.stop
+        self.check = consumer.check
+        self._consumer = consumer
+        self._clock = counts.clock
+        self._received: dict[str, float] = {}
+        labels = counts.processor, topics.queue_name(consumer.topic)
+        self._seconds = counts.request_seconds.labels(*labels)
+        self._ok = counts.processed.labels(*labels, "ok")
+        self._error = counts.processed.labels(*labels, "error")
+        self._state = counts.state.labels(*labels)
+        self._state.state("running")
+
+    async def receive(self) -> Message | None:
+        message = await self._consumer.receive()
+        if message is not None:
+            self._received[message.id] = self._clock()
+        return message
+
+    async def acknowledge(self, message: Message) -> None:
+        await self._consumer.acknowledge(message)
+        self._settled(message, self._ok)
+
+    async def retry(
+        self, message: Message, after: float, properties: Mapping[str, str] | None = None
+    ) -> None:
+        await self._consumer.retry(message, after, properties)
+        self._settled(message, self._error)
+
+    async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
+        await self._consumer.bury(message, reason, properties)
+        self._settled(message, self._error)
+
+    async def close(self) -> None:
+        self._state.state("stopped")
+        await self._consumer.close()
+
+    def _settled(self, message: Message, how: Counter) -> None:
+        how.inc()
+        if (received := self._received.pop(message.id, None)) is not None:
+            self._seconds.observe(self._clock() - received)
+
+
+class _CountedProducer:
+    def __init__(self, producer: Producer, counts: TrustGraphMetrics) -> None:
+        self.topic = producer.topic
+        self.close = producer.close
+        self._producer = producer
+        self._produced = counts.produced.labels(counts.processor, topics.queue_name(producer.topic))
+
+    async def send(
+        self,
+        data: bytes,
+        *,
+        key: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        deliver_after: float | None = None,
+    ) -> str:
+        id = await self._producer.send(data, key=key, properties=properties, deliver_after=deliver_after)
+        self._produced.inc()
+        return id
+
+
+class _CountedCaller:
+    """The other service has the name of the topic's in a flow of TrustGraph's: `text-completion-request`."""
+
+    def __init__(self, caller: Caller, request: str, counts: TrustGraphMetrics) -> None:
+        self.close = caller.close
+        self._caller = caller
+        self._clock = counts.clock
+        self._labels = counts.processor, f"{_service(request)}-request"
+        self._seconds = counts.call_seconds.labels(*self._labels)
+        self._timeouts = counts.timeouts.labels(*self._labels)
+        self._errors = counts.call_errors
+
+    @property
+    def closed(self) -> bool:
+        return self._caller.closed
+
+    async def call(
+        self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
+    ) -> AsyncGenerator[Message, None]:
+        began = self._clock()
+        try:
+            async with aclosing(self._caller.call(data, properties=properties, timeout=timeout)) as messages:
+                async for message in messages:
+                    yield message
+        except CallTimeout:
+            self._timeouts.inc()
+            raise
+        except BrokerError as error:
+            self._errors.labels(*self._labels, type(error).__name__).inc()
+            raise
+        finally:
+            self._seconds.observe(self._clock() - began)
+
+
+class _CountedProvider(Around):
+    def __init__(self, flow: Flow, provider: Provider, counts: TrustGraphMetrics) -> None:
+        super().__init__(provider)
+        self._clock = counts.clock
+        self._rate_limits = counts.rate_limits.labels(counts.processor, topics.queue_name(flow.input.topic))
+        self._seconds = None
+        if flow.input.kind == "text-completion":
+            self._seconds = counts.completion_seconds.labels(counts.processor)
+            model = flow.model or provider.identity.model or provider.identity.system
+            temperature = "" if flow.temperature is None else str(flow.temperature)
+            counts.model.labels(counts.processor).info({"model": model, "temperature": temperature})
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        """The answer of the provider within."""
+        began = self._clock()
+        try:
+            async with aclosing(self.provider.stream(call)) as deltas:
+                async for delta in deltas:
+                    yield delta
+        except ProviderRateLimit:
+            self._rate_limits.inc()
+            raise
+        finally:
+            if self._seconds is not None:
+                self._seconds.observe(self._clock() - began)
+
+
+def _service(topic: str) -> str:
+    """`text-completion` of `request:tg:text-completion:default:default`."""
+    return topics.resolve(topic).rpartition("/")[2].partition(":")[0]
