@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trustgraph_prompt.errors import RequestError, excerpt
@@ -64,7 +64,7 @@ class TextCompletionRequest:
 
     def encode(self) -> bytes:
         """The record as it goes onto the topic."""
-        return encode(asdict(self))
+        return encode(self)
 
 
 def _message(at: int, message: object) -> Mapping[str, str]:
@@ -144,7 +144,7 @@ class TextCompletionResponse:
 
     def encode(self) -> bytes:
         """The record as it goes onto the topic."""
-        return encode(asdict(self))
+        return encode(self)
 
 
 def _count(record: Mapping[str, Any], key: str, what: str) -> int | None:

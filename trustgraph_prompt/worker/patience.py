@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 """Seconds before the next try; doubled each time."""
 
 
