@@ -33,7 +33,7 @@ class Worker:
     """Serves flows from a broker with providers. Run it once; nothing that it is given is closed here.
 
     The flows are `flows`, or those that TrustGraph's config service has for a `processor`, whose prompts it
-    has too; `fetched` is told of each version of them. `provider` is asked for once for each flow that begins,
+    has too; `fetched` is told of each version. `provider` is asked for once for each flow that begins,
     `released` told of each that has ended. `drain_timeout` is how many seconds work under way may take after
     `stop()`, which sets `stopping`.
     """
