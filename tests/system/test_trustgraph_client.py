@@ -170,9 +170,9 @@ async def test_the_clients_own_helpers_work_with_the_stock_prompts(trustgraph: T
         return next(said[helper] for helper, words in telling.items() if words in request["prompt"])
 
     client, model = await serving(trustgraph, script)
-    came = [await client.call(helper, **arguments) for helper, arguments, *_ in HELPERS]
+    came = [await client.call(helper, **arguments, timeout=60) for helper, arguments, *_ in HELPERS]
     streams = [
-        await client.call(helper, **arguments, streaming=True)
+        await client.call(helper, **arguments, streaming=True, timeout=60)
         for helper, arguments, *_ in HELPERS
         if helper in ("document_prompt", "agent_react")
     ]
