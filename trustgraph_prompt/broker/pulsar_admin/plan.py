@@ -5,7 +5,7 @@ No step deletes, shortens or lowers anything. What would have to is told, and le
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 from urllib.parse import quote
@@ -25,12 +25,16 @@ _KEPT_WHILE_IDLE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A request of the admin API, which does something: `path` is below `/admin/v2/`, `body` is JSON."""
+    """A request of the admin API, which does something: `path` is below `/admin/v2/`, `body` is JSON.
+
+    `policy_of` is the topic whose policy it sets, where that is what it does.
+    """
 
     what: str
     method: Literal["PUT", "POST"]
     path: str
     body: Any = None
+    policy_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,11 @@ def compare(wanted: Layout, found: Found) -> list[Finding]:
         *_namespaces(wanted, found),
         *(finding for topic in wanted.topics for finding in _topic(topic, found.topics.get(topic.name))),
     ]
+
+
+def steps(findings: Iterable[Finding]) -> list[Step]:
+    """What is to be done."""
+    return [finding.step for finding in findings if finding.step is not None]
 
 
 def topic_path(name: str) -> str:
@@ -153,7 +162,7 @@ def _compaction(topic: str, found: FoundTopic | None) -> Finding:
         return Finding("policy", "compaction", "ok", topic)
     expected = f"from {COMPACTION_THRESHOLD:,} bytes on"
     path = f"{topic_path(topic)}/compactionThreshold"
-    step = Step(f"compact {topic} {expected}", "POST", path, COMPACTION_THRESHOLD)
+    step = Step(f"compact {topic} {expected}", "POST", path, COMPACTION_THRESHOLD, topic)
     if found is None:
         return Finding("policy", "compaction", "missing", topic, expected=expected, step=step)
     return Finding("policy", "compaction", "differs", topic, found="never", expected=expected, step=step)
@@ -163,7 +172,7 @@ def _inactivity(topic: str, found: FoundTopic | None) -> Finding:
     if found is not None and found.kept:
         return Finding("policy", "inactive-topic", "ok", topic)
     path = f"{topic_path(topic)}/inactiveTopicPolicies"
-    step = Step(f"keep {topic} while nobody uses it", "POST", path, _KEPT_WHILE_IDLE)
+    step = Step(f"keep {topic} while nobody uses it", "POST", path, _KEPT_WHILE_IDLE, topic)
     if found is None:
         return Finding("policy", "inactive-topic", "missing", topic, expected="kept", step=step)
     lost = "deleted when nobody uses it"

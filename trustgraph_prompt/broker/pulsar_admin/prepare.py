@@ -9,60 +9,66 @@ from typing import Any, Final, TypeVar
 from trustgraph_prompt.broker.pulsar_admin.client import PulsarAdmin
 from trustgraph_prompt.broker.pulsar_admin.layout import Layout, Topic
 from trustgraph_prompt.broker.pulsar_admin.plan import (
-    Finding,
     Found,
     FoundTopic,
     Step,
     compare,
     namespace_path,
+    steps,
     topic_path,
 )
 from trustgraph_prompt.errors import BrokerUnavailable
 
 T = TypeVar("T")
 
-#: A broker answers before the policy of a topic is in force.
 _SECONDS_UNTIL_IN_FORCE: Final = 30.0
-_PAUSE_SECONDS: Final = 0.2
+_SECONDS_UNTIL_UNDONE: Final = 3.0
+_PAUSE_SECONDS: Final = 0.05
 
 _DISABLED: Final = 405
 
 
 async def look(admin: PulsarAdmin, wanted: Layout) -> Found:
     """What there is of what is wanted. Changes nothing. Raises `BrokerError`, `ConfigError`."""
-    # There are none at first, even of a broker that is healthy.
-    clusters = [name for name in await admin.get("clusters", list) or () if name != "global"]
-    if not clusters:
+    clusters = _names(await admin.get("clusters", list)) - {"global"}
+    if not clusters:  # there are none at first, even of a broker that is healthy
         raise BrokerUnavailable(f"{admin.url}: no cluster is registered yet; try again in a moment")
     tenants = sorted({name.partition("/")[0] for name in wanted.namespaces})
-    of_tenants = dict(
-        zip(tenants, await _together(admin.get(namespace_path(name), list) for name in tenants), strict=True)
-    )
-    there = {name for names in of_tenants.values() for name in names or ()} & wanted.namespaces.keys()
-    namespaces = {name: await admin.get(namespace_path(name), dict) or {} for name in sorted(there)}
+    in_tenants = await _together(admin.get(namespace_path(tenant), list) for tenant in tenants)
+    there = wanted.namespaces.keys() & {name for names in in_tenants for name in _names(names)}
+    policies = await _together(admin.get(namespace_path(name), dict) for name in there)
+    namespaces = {name: found or {} for name, found in zip(there, policies, strict=True)}
     topics = [topic for topic in wanted.topics if topic.namespace in namespaces]
     found = await _together(_topic(admin, topic, namespaces[topic.namespace]) for topic in topics)
     return Found(
-        clusters=tuple(clusters),
-        tenants=frozenset(name for name, names in of_tenants.items() if names is not None),
+        clusters=tuple(sorted(clusters)),
+        tenants=frozenset(name for name, names in zip(tenants, in_tenants, strict=True) if names is not None),
         namespaces=namespaces,
         topics={topic.name: state for topic, state in zip(topics, found, strict=True) if state is not None},
     )
 
 
-async def carry_out(admin: PulsarAdmin, step: Step) -> bool:
-    """Do it; False where it had been done in the meantime. Raises as `look` does."""
-    return await admin.send(step.method, step.path, step.body)
+async def carry_out(admin: PulsarAdmin, wanted: Layout, step: Step) -> bool:
+    """Do it and see it in force; False where somebody had done it in the meantime.
 
-
-async def see_it_in_force(admin: PulsarAdmin, wanted: Layout) -> list[Finding]:
-    """What is still to be mended after all steps: nothing, soon. Raises as `look` does."""
-    deadline = asyncio.get_running_loop().time() + _SECONDS_UNTIL_IN_FORCE
-    while True:
-        left = [finding for finding in compare(wanted, await look(admin, wanted)) if finding.step]
-        if not left or asyncio.get_running_loop().time() > deadline:
-            return left
+    Raises as `look` does, also `BrokerUnavailable` where it does not come into force.
+    """
+    done = await admin.send(step.method, step.path, step.body)
+    if step.policy_of is None:
+        return done
+    # A broker sets one policy of a topic by writing down all of them, as it knows them, and it knows what it
+    # has written only a little later. So one at a time; and who sets another at the same time undoes ours.
+    clock = asyncio.get_running_loop().time
+    ours = wanted.only(step.policy_of)
+    again, deadline = clock() + _SECONDS_UNTIL_UNDONE, clock() + _SECONDS_UNTIL_IN_FORCE
+    while step in steps(compare(ours, await look(admin, ours))):
+        if clock() > deadline:
+            raise BrokerUnavailable(f"{admin.url}: not in force after {_SECONDS_UNTIL_IN_FORCE:g} s")
+        if clock() > again:
+            await admin.send(step.method, step.path, step.body)
+            again = clock() + _SECONDS_UNTIL_UNDONE
         await asyncio.sleep(_PAUSE_SECONDS)
+    return done
 
 
 async def _topic(admin: PulsarAdmin, topic: Topic, namespace: Mapping[str, Any]) -> FoundTopic | None:
@@ -70,7 +76,7 @@ async def _topic(admin: PulsarAdmin, topic: Topic, namespace: Mapping[str, Any])
     subscriptions = await admin.get(f"{path}/subscriptions", list)
     if subscriptions is None:
         return None
-    names = frozenset(name for name in subscriptions if isinstance(name, str))
+    names = _names(subscriptions)
     if topic.subscriptions and not topic.table:
         return FoundTopic(names)
 
@@ -87,6 +93,10 @@ async def _topic(admin: PulsarAdmin, topic: Topic, namespace: Mapping[str, Any])
         compaction=await policy(int, "compactionThreshold", "compaction_threshold") or 0,
         kept=inactivity.get("deleteWhileInactive") is False or retention.get("retentionTimeInMinutes") == -1,
     )
+
+
+def _names(values: list[Any] | None) -> frozenset[str]:
+    return frozenset(value for value in values or () if isinstance(value, str))
 
 
 async def _together(asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
