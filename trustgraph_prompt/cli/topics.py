@@ -113,7 +113,7 @@ async def _create(admin: PulsarAdmin, wanted: Layout, *, dry_run: bool) -> bool:
     if dry_run:
         return True
     for _ in range(ROUNDS):
-        await _carry_out(admin, wanted, plan)
+        await _carry_out(admin, plan)
         plan = steps(compare(wanted, await look(admin, wanted)))
         if not plan:
             return True
@@ -122,12 +122,12 @@ async def _create(admin: PulsarAdmin, wanted: Layout, *, dry_run: bool) -> bool:
     return False
 
 
-async def _carry_out(admin: PulsarAdmin, wanted: Layout, plan: list[Step]) -> None:
+async def _carry_out(admin: PulsarAdmin, plan: list[Step]) -> None:
     from trustgraph_prompt.broker.pulsar_admin import carry_out
 
     for number, step in enumerate(plan):
         try:
-            done = await carry_out(admin, wanted, step)
+            done = await carry_out(admin, step)
         except TrustgraphPromptError:
             typer.echo(f"failed   {step.what}")
             if rest := len(plan) - number - 1:

@@ -177,7 +177,7 @@ def _reason(body: bytes) -> str:
     except (ValueError, RecursionError):
         return ""
     reason = value.get("reason") if isinstance(value, dict) else None
-    return excerpt(reason) if isinstance(reason, str) else ""
+    return _line(reason) if isinstance(reason, str) else ""
 
 
 def _line(text: str) -> str:

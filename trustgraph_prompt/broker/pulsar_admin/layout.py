@@ -70,8 +70,3 @@ class Layout:
                 f"{tenant}/response": brief,
             }
         )
-
-    def only(self, topic: str) -> Layout:
-        """What one topic needs."""
-        ours = tuple(each for each in self.topics if each.name == topic)
-        return Layout({each.namespace: self.namespaces[each.namespace] for each in ours}, ours)
