@@ -22,9 +22,12 @@ class Then(Enum):
 
 @dataclass(frozen=True)
 class Reply:
-    """One response; each part of its body is written and flushed on its own, a number is seconds between."""
+    """One response; each part of its body is written and flushed on its own.
 
-    parts: Iterable[bytes | Then | float] = ()
+    Between them a number is seconds to wait, an event is waited for.
+    """
+
+    parts: Iterable[bytes | Then | float | asyncio.Event] = ()
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     content_type: str = "text/event-stream"
@@ -95,6 +98,8 @@ class ModelServer:
                     await response.write(part)
                 elif isinstance(part, float):
                     await asyncio.sleep(part)
+                elif isinstance(part, asyncio.Event):
+                    await part.wait()
                 elif part is Then.HANG:
                     await self._closing.wait()
                 elif request.transport is not None:

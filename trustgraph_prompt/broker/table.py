@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 
+from trustgraph_prompt.broker.listening import hear
 from trustgraph_prompt.broker.protocol import Message, Reader
 
 
@@ -32,9 +33,12 @@ class ReaderTable:
         return cls(reader, entries)
 
     async def changes(self) -> AsyncGenerator[Message, None]:
-        while message := await self._reader.receive():
+        while message := await hear(self._reader):
             if message.key is not None:
                 yield message
+
+    async def check(self) -> None:
+        await self._reader.check()
 
     async def close(self) -> None:
         await self._reader.close()

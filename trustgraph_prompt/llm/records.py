@@ -67,6 +67,11 @@ class Message:
             return self.content
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
 
+    @property
+    def has_images(self) -> bool:
+        """Whether the content is more than text."""
+        return not isinstance(self.content, str) and any(isinstance(b, ImageBlock) for b in self.content)
+
 
 @dataclass(frozen=True, slots=True)
 class Tool:

@@ -96,6 +96,16 @@ class RetryPolicy:
                     f"no answer within the {self.deadline:g} seconds there were"
                 ) from None
 
+        try:
+            return await tried()  # tenacity takes as long to begin as all else that a call needs
+        except Exception as error:
+            failed = [error]
+
+        async def again() -> T:
+            if failed:
+                raise failed.pop()
+            return await tried()
+
         tries = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(self._is_worth_another),
             stop=enough,
@@ -105,7 +115,7 @@ class RetryPolicy:
             reraise=True,
         )
         try:
-            return await tries(tried)
+            return await tries(again)
         finally:
             tries.iter_state.reset()  # refers to `tries`: what was tried would stay until a full collection
 

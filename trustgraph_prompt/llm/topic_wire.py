@@ -21,7 +21,6 @@ from trustgraph_prompt.llm.records import (
     Call,
     Delta,
     FinishReason,
-    ImageBlock,
     Message,
     RuntimeConfig,
     SchemaPath,
@@ -53,7 +52,7 @@ def request(call: Call, seconds_left: float | None = None) -> TextCompletionRequ
     """A call as a request. Raises the `ProviderError` for what does not go onto this wire."""
     if call.tools or any(message.role == "tool" or message.tool_calls for message in call.messages):
         raise ProviderInvalidRequest("tools do not go onto this wire")
-    if any(isinstance(block, ImageBlock) for message in call.messages for block in message.content):
+    if any(message.has_images for message in call.messages):
         raise ProviderUnsupportedContentBlock("images do not go onto this wire")
     system = [message.text for message in call.messages if message.role == "system"]
     said = [message for message in call.messages if message.role != "system"]

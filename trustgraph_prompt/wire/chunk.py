@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 from trustgraph_prompt.wire.coding import decode, encode, take
@@ -43,4 +43,4 @@ class Chunk:
 
     def encode(self) -> bytes:
         """The record as it goes onto the topic."""
-        return encode(asdict(self))
+        return encode(self)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, TypeVar
 
 import orjson
@@ -17,11 +18,18 @@ MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 
 
 def encode(value: object) -> bytes:
-    """JSON text of a value, compact; integers and strings that orjson refuses go by the standard library."""
+    """JSON text of a value or a record, compact; what orjson refuses goes by the standard library.
+
+    These are integers of more than 64 bits and strings with half a surrogate pair.
+    """
     try:
         return orjson.dumps(value)
     except (TypeError, orjson.JSONEncodeError):
-        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain).encode()
+
+
+def _plain(record: Any) -> Any:
+    return asdict(record)
 
 
 def canonical(value: object) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import orjson
@@ -42,7 +42,7 @@ class PromptRequest:
 
     def encode(self) -> bytes:
         """The record as it goes onto the topic."""
-        return encode(asdict(self))
+        return encode(self)
 
 
 def _term(name: str, text: object) -> Any:
@@ -76,4 +76,4 @@ class PromptResponse:
 
     def encode(self) -> bytes:
         """The record as it goes onto the topic."""
-        return encode(asdict(self))
+        return encode(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trustgraph_prompt.errors import RequestError, excerpt
@@ -64,7 +64,7 @@ class TextCompletionRequest:
 
     def encode(self) -> bytes:
         """The record as it goes onto the topic."""
-        return encode(asdict(self))
+        return encode(self)
 
 
 def _message(at: int, message: object) -> Mapping[str, str]:
@@ -126,12 +126,9 @@ class TextCompletionResponse:
     def decode(cls, data: bytes) -> Self:
         """Without `models`. Raises `RequestError` naming the field that is wrong."""
         record = decode(data, _RESPONSE)
-        error = take_if_any(record, "error", dict, _RESPONSE)
         usage = take_if_any(record, "usage", dict, _RESPONSE)
         return cls(
-            error=None
-            if error is None
-            else Error(*(take(error, name, str, "", f"{_RESPONSE}/error") for name in ("type", "message"))),
+            error=Error.of(record, _RESPONSE),
             response=take_if_any(record, "response", str, _RESPONSE),
             in_token=_count(record, "in_token", _RESPONSE),
             out_token=_count(record, "out_token", _RESPONSE),
@@ -147,7 +144,7 @@ class TextCompletionResponse:
 
     def encode(self) -> bytes:
         """The record as it goes onto the topic."""
-        return encode(asdict(self))
+        return encode(self)
 
 
 def _count(record: Mapping[str, Any], key: str, what: str) -> int | None:

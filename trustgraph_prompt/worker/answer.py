@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -30,11 +30,23 @@ def is_served(outcome: Outcome) -> bool:
 
 def object_id(request: str, prompt: str, value: object) -> str:
     """What names an object: the same for the same object of the same request, whichever run made it."""
-    parts = (request.encode(), prompt.encode(), wire.canonical(value))
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big") + part)
-    return digest.hexdigest()[:32]
+    return object_ids(request, prompt)(value)
+
+
+def object_ids(request: str, prompt: str) -> Callable[[object], str]:
+    """Names the objects of one request; what they have in common is hashed once."""
+    common = hashlib.sha256(_part(request.encode()) + _part(prompt.encode()))
+
+    def id_of(value: object) -> str:
+        digest = common.copy()
+        digest.update(_part(wire.canonical(value)))
+        return digest.hexdigest()[:32]
+
+    return id_of
+
+
+def _part(data: bytes) -> bytes:
+    return len(data).to_bytes(8, "big") + data
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +132,7 @@ class Answer:
 
     def encode(self) -> bytes:
         """The record as it goes onto the topic."""
-        return wire.encode(asdict(self))
+        return wire.encode(self)
 
 
 def _issue(issue: Issue) -> dict[str, str]:

@@ -21,6 +21,7 @@ from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.outbox import Producers
+from trustgraph_prompt.worker.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +77,21 @@ class Prompts(Mapping[str, PromptSet]):
                 entries[key] = data
             else:
                 entries.pop(key, None)
+        return await self._build({workspace for workspace, _ in changes})
+
+    async def replace(self, workspace: str, entries: Mapping[str, str | bytes]) -> PromptSet:
+        """Swap in all entries of a workspace, which may be a new one. Not for several tasks at a time."""
+        self._entries[workspace] = dict(entries)
+        return (await self._build({workspace}))[workspace]
+
+    def forget(self, workspace: str) -> None:
+        """The workspace is gone."""
+        self._entries.pop(workspace, None)
+        self._snapshots.pop(workspace, None)
+
+    async def _build(self, workspaces: Iterable[str]) -> dict[str, PromptSet]:
         changed = {}
-        for workspace in {workspace for workspace, _ in changes}:
+        for workspace in workspaces:
             entries = {**self._base, **self._entries[workspace]}
             # Compiling takes milliseconds an entry, in which requests want to be served.
             changed[workspace] = await asyncio.to_thread(
@@ -91,12 +105,20 @@ class ConfigTopic:
     """Keeps `Prompts` as the topic says, and says on `<topic>-report` what it refused."""
 
     def __init__(
-        self, broker: Broker, prompts: Prompts, producers: Producers, metrics: Metrics, *, topic: str = TOPIC
+        self,
+        broker: Broker,
+        prompts: Prompts,
+        producers: Producers,
+        metrics: Metrics,
+        watch: Watch,
+        *,
+        topic: str = TOPIC,
     ) -> None:
         self._broker = broker
         self._prompts = prompts
         self._producers = producers
         self._metrics = metrics
+        self._watch = watch
         self._topic = topic
         self._table: Table | None = None
         self._pushes: dict[str, _Push] = {}
@@ -125,12 +147,23 @@ class ConfigTopic:
 
     async def follow(self) -> None:
         """Swap in what is published after `load`, in order, until closed. Raises `BrokerError`."""
-        if self._table is None:
+        table = self._table
+        if table is None:
             raise BrokerClosed("the config topic was not loaded")
+        lost = False
+
+        async def lose() -> None:
+            nonlocal lost
+            lost = True
+            await table.close()
+
         swapping = asyncio.create_task(self._swap_what_is_due())
         try:
-            async for message in self._table.changes():
-                self._take(message)
+            with self._watch.over("config topic", table.check, lose):
+                async for message in table.changes():
+                    self._take(message)
+            if lost:
+                raise BrokerClosed(f"{self._topic}: the broker no longer tells what changes")
         finally:
             for push in self._pushes.values():
                 push.stop_waiting()

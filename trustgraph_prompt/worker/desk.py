@@ -11,10 +11,12 @@ from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.health import Health
 from trustgraph_prompt.worker.journal import Journal
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.outbox import Producers
 from trustgraph_prompt.worker.tracing import Tracing
+from trustgraph_prompt.worker.watch import Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,5 +34,6 @@ class Desk:
     cache: Cache | None = None
     failing: dict[str, str] = field(default_factory=dict)
     tracing: Tracing = field(default_factory=Tracing)
+    watch: Watch = field(default_factory=lambda: Watch(Health(), Metrics()))
     clock: Callable[[], float] = time
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

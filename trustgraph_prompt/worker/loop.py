@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import BrokerError, RequestError
@@ -26,36 +27,49 @@ SECONDS_BEFORE_ANOTHER = 0.5
 
 
 class FlowLoop:
-    """Serves one flow until it is stopped; `subscribe` gives it a consumer, and None when it is too late."""
+    """Serves one flow until it is stopped; `subscribe` gives it a consumer, and None when it is too late.
 
-    def __init__(self, flow: Flow, subscribe: Callable[[], Awaitable[Consumer | None]], desk: Desk) -> None:
+    `stopping` is set by `stop`, for whoever wants to know.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        subscribe: Callable[[], Awaitable[Consumer | None]],
+        desk: Desk,
+        stopping: asyncio.Event | None = None,
+    ) -> None:
         self._flow = flow
+        self._part = f"consumer of flow {flow.name}"
         self._subscribe = subscribe
         self._desk = desk
         self._slots = asyncio.Semaphore(flow.concurrency)
         self._consumer: Consumer | None = None
         self._in_work: set[asyncio.Task[None]] = set()
-        self._stopping = False
+        self._stopping = stopping or asyncio.Event()
         self._giving_up = False
 
     async def serve(self) -> None:
         """Until `stop`, and everything in work is settled. A consumer that breaks is replaced at once."""
         async with AsyncExitStack() as closing, asyncio.TaskGroup() as tasks:
-            while not self._stopping and (consumer := await self._subscribe()):
+            while not self._stopping.is_set() and (consumer := await self._subscribe()):
                 closing.push_async_callback(_close, consumer)
                 self._consumer = consumer
-                if self._stopping:
+                if self._stopping.is_set():
                     break
                 try:
-                    await self._receive(consumer, tasks)
+                    check, renew = partial(self._check, consumer), partial(self._renew, consumer)
+                    with self._desk.watch.over(self._part, check, renew):
+                        await self._receive(consumer, tasks)
                 except BrokerError as error:
                     log.error("flow %s lost its consumer: %s", self._flow.name, error)
                     await _close(consumer)  # what it holds comes back, and the journal knows what it is
                     await self._desk.sleep(SECONDS_BEFORE_ANOTHER)
+        self._desk.watch.forget(self._part)
 
     async def stop(self) -> None:
         """Take in nothing more; `serve` ends when what is in work is done. Raises `BrokerError`."""
-        self._stopping = True
+        self._stopping.set()
         if self._consumer is not None:
             await self._consumer.stop()
 
@@ -64,6 +78,17 @@ class FlowLoop:
         self._giving_up = True
         for task in self._in_work:
             task.cancel()
+
+    async def _check(self, consumer: Consumer) -> None:
+        if not self._stopping:  # then it has left its place, and means to
+            await consumer.check()
+
+    async def _renew(self, consumer: Consumer) -> None:
+        """The consumer's place is gone: `serve` takes another, once what the lost one holds is in work.
+
+        A persistent one holds nothing that would not come back.
+        """
+        await (consumer.close() if self._flow.input.persistent else consumer.stop())
 
     async def _receive(self, consumer: Consumer, tasks: asyncio.TaskGroup) -> None:
         """Until the consumer gives nothing more. Raises `BrokerError`."""
@@ -78,6 +103,8 @@ class FlowLoop:
         message = None
         try:
             message = await consumer.receive()
+            if message is not None:
+                self._desk.metrics.received(self._flow.name)
             return message
         finally:
             if message is None:

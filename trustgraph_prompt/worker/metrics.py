@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.call_metrics import CallMetrics
+from trustgraph_prompt.worker.health import Health
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.worker.outbox import Producers
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
@@ -59,6 +64,20 @@ class Metrics:
         self._in_work = gauge("requests_in_work", "Requests in work now", "flow")
         self._put_off = counter("requests_put_off", "Requests to be tried again later", "flow")
         self._buried = counter("dead_letters", "Requests that became dead letters", "flow", "error")
+        self._ready = gauge("ready", "Whether requests are being served (1)")
+        self._well = gauge(
+            "healthy", "Whether a part was seen to work (1) when it was last looked at", "part"
+        )
+        self._received = gauge(
+            "last_received_timestamp_seconds", "When a message was last received, since the epoch", "flow"
+        )
+        self._published = gauge(
+            "last_published_timestamp_seconds", "When something was last published, since the epoch"
+        )
+        self._publishing = gauge(
+            "publish_waiting_seconds",
+            "For how long what is being published waits for the broker, the longest",
+        )
         self._prompts = gauge("prompts", "Prompts that are served", "workspace")
         self._refused = gauge("config_refused", "Config entries that are refused", "workspace")
         self._models: set[str] = set()
@@ -100,6 +119,24 @@ class Metrics:
         """A request of a prompt with a cache was answered: from there, or by asking."""
         self._lookups.labels(flow, prompt, "hit" if hit else "miss").inc()
 
+    def watch(self, health: Health, producers: Producers) -> None:
+        """Show whether the worker is ready, and how its publishing goes."""
+        self._ready.set_function(lambda: health.ready)
+        self._published.set_function(lambda: producers.last_published)
+        self._publishing.set_function(lambda: producers.waiting)
+
+    def part(self, name: str, *, well: bool) -> None:
+        """A part of the worker was looked at."""
+        self._well.labels(name).set(well)
+
+    def forget_part(self, name: str) -> None:
+        """There is no such part any more."""
+        self._well.remove(name)
+
+    def received(self, flow: str) -> None:
+        """A message was received."""
+        self._received.labels(flow).set_to_current_time()
+
     def put_off(self, flow: str) -> None:
         """A request is to be tried again later."""
         self._put_off.labels(flow).inc()
@@ -112,6 +149,11 @@ class Metrics:
         """A snapshot was swapped in."""
         self._prompts.labels(workspace).set(len(snapshot.prompts))
         self._refused.labels(workspace).set(len(snapshot.refused))
+
+    def forgotten(self, workspace: str) -> None:
+        """A workspace is gone."""
+        self._prompts.remove(workspace)
+        self._refused.remove(workspace)
 
     def text(self) -> bytes:
         """The exposition format."""

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from time import monotonic, time
 from typing import Any
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
 from trustgraph_prompt.broker import Broker, Producer
-from trustgraph_prompt.errors import BrokerClosed, BrokerError, MessageTooLarge
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable, MessageTooLarge
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.answer import Answer, is_served, object_id
+from trustgraph_prompt.worker.answer import Answer, is_served, object_ids
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.request import Request
 
 Response = wire.PromptResponse | wire.TextCompletionResponse
+
+TRUSTGRAPH_ERRORS = ("llm-error", "no-configuration", "too-many-requests", "not-implemented")
+"""The types of errors that TrustGraph's own services know."""
+
+SECONDS_FOR_A_RECEIPT = 10.0
+"""A broker that takes longer to say that it has a message is as good as away."""
 
 MAX_UNCONFIRMED = 500
 """Objects of one request on their way to the broker at a time."""
@@ -30,6 +37,9 @@ class Producers:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._producers: dict[str, asyncio.Future[Producer]] = {}
+        self._under_way: dict[object, tuple[str, float]] = {}
+        self.last_published = 0.0
+        """In seconds since the epoch."""
 
     async def send(
         self,
@@ -44,11 +54,26 @@ class Producers:
 
         `batch` counts when the producer of the topic is made. One that turns out to be closed is replaced.
         """
+        self._under_way[ticket := object()] = (topic, monotonic())
         try:
             await (await self._get(topic, batch)).send(data, key=key, properties=properties)
         except BrokerClosed:
             self._producers.pop(topic, None)
             await (await self._get(topic, batch)).send(data, key=key, properties=properties)
+        finally:
+            del self._under_way[ticket]
+        self.last_published = time()
+
+    @property
+    def waiting(self) -> float:
+        """For how many seconds the longest of all that are under way has been waiting for its receipt."""
+        return monotonic() - next(iter(self._under_way.values()))[1] if self._under_way else 0.0
+
+    async def check(self) -> None:
+        """Raises `BrokerUnavailable` where a receipt is overdue."""
+        if (seconds := self.waiting) > SECONDS_FOR_A_RECEIPT:
+            topic, _ = next(iter(self._under_way.values()))
+            raise BrokerUnavailable(f"{topic}: what was published {seconds:.0f} s ago has no receipt yet")
 
     async def close(self) -> None:
         """Flush and close all of them."""
@@ -91,10 +116,10 @@ class Outbox:
         """
         objects = piece.objects if prompt.contract.format == "jsonl" else ()
         try:
-            for value in objects:
-                await self._publish(prompt, value)
-            text = piece.text + "".join(map(_line, objects))
-            if self._request.streaming and text and self._trouble is None:
+            if self._flow.outputs.objects:
+                await self._publish(prompt, objects)
+            streamed = self._request.streaming and self._trouble is None
+            if streamed and (text := piece.text + "".join(map(_line, objects))):
                 await in_parts(text, self._tell)
         except BrokerError as error:
             self._trouble = error
@@ -103,19 +128,18 @@ class Outbox:
         """Publish what is missing, then the answer, then respond. Raises `BrokerError`."""
         if self._trouble is not None:
             raise self._trouble
-        objects = _objects(outcome)
-        for value in objects:
-            await self._publish(prompt, value)
+        outputs = self._flow.outputs
+        ids = await self._publish(prompt, _objects(outcome)) if outputs.objects or outputs.answers else ()
         await asyncio.gather(*self._sending.values())
-        ids = tuple(dict.fromkeys(self._id(prompt, value) for value in objects))
-        answer = Answer.of(self._request, self._flow.name, prompt.id, prompt.version, outcome, ids)
-        if self._flow.outputs.answers is not None:
-            await self._producers.send(self._flow.outputs.answers, answer.encode(), key=self._request.id)
+        if outputs.answers is not None:
+            answer = Answer.of(self._request, self._flow.name, prompt.id, prompt.version, outcome, ids)
+            await self._producers.send(outputs.answers, answer.encode(), key=self._request.id)
         await self.respond(outcome)
 
     async def respond(self, outcome: Outcome) -> None:
         """The last response to the request; an error where the outcome is of no use to the requester."""
-        await self._send(_response(outcome, told=self._entry.told))
+        streaming, told = self._request.streaming, self._entry.told
+        await self._send(_response(outcome, streaming=streaming, told=told))
 
     async def _tell(self, text: str) -> None:
         await self._send(wire.PromptResponse(text=text, end_of_stream=False))
@@ -125,13 +149,19 @@ class Outbox:
     async def _send(self, response: wire.PromptResponse) -> None:
         await send_response(self._producers, self._flow, self._request.id, response)
 
-    async def _publish(self, prompt: PromptDefinition, value: object) -> None:
-        topic = self._flow.outputs.topic_of(value, prompt.contract.discriminator)
-        id = self._id(prompt, value)
-        if topic is None or id in self._sending:
-            return
-        if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
-            await asyncio.gather(*self._sending.values())
+    async def _publish(self, prompt: PromptDefinition, objects: Iterable[object]) -> tuple[str, ...]:
+        """Send off those of the objects that are not on their way; the ids of all, each once."""
+        id_of = object_ids(self._request.id, prompt.id)
+        by_id = {id_of(value): value for value in objects}
+        for id, value in by_id.items():
+            topic = self._flow.outputs.topic_of(value, prompt.contract.discriminator)
+            if topic is not None and id not in self._sending:
+                if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
+                    await asyncio.gather(*self._sending.values())
+                self._send_off(prompt, topic, id, value)
+        return tuple(by_id)
+
+    def _send_off(self, prompt: PromptDefinition, topic: str, id: str, value: object) -> None:
         properties = {
             **self._request.source,
             "id": id,
@@ -147,12 +177,11 @@ class Outbox:
         sending.add_done_callback(_seen)
         self._sending[id] = sending
 
-    def _id(self, prompt: PromptDefinition, value: object) -> str:
-        return object_id(self._request.id, prompt.id, value)
-
 
 def refusal(flow: Flow, error: wire.Error) -> Response:
     """What says to a requester of the flow that there is no answer."""
+    if flow.trustgraph and error.type not in TRUSTGRAPH_ERRORS:
+        error = wire.Error("llm-error", error.message)
     if flow.input.kind == "text-completion":
         return wire.TextCompletionResponse(error, response=None)
     return wire.PromptResponse(error)
@@ -201,8 +230,12 @@ def _objects(outcome: Outcome) -> list[object]:
     return [value for value in values if isinstance(value, dict)]
 
 
-def _response(outcome: Outcome, *, told: int) -> wire.PromptResponse:
-    """The last response; `told` characters went out as they came."""
+def _response(outcome: Outcome, *, streaming: bool, told: int) -> wire.PromptResponse:
+    """The last response; `told` characters went out as they came.
+
+    TrustGraph's client gives a caller that streams nothing but texts as they come, and takes a response to
+    one that does not for an object where the text is empty.
+    """
     last = outcome.calls[-1] if outcome.calls else None
     usage = outcome.usage
     facts: dict[str, Any] = {
@@ -217,10 +250,14 @@ def _response(outcome: Outcome, *, told: int) -> wire.PromptResponse:
     if not is_served(outcome):
         return wire.PromptResponse(error=wire.Error("llm-error", outcome.explain()), **facts)
     if outcome.contract.format == "text":
-        return wire.PromptResponse(text=outcome.value[told:], **facts)
-    if told and told >= sum(len(_line(value)) for value in outcome.value):
+        empty = '""' if not (streaming or outcome.value) else None
+        return wire.PromptResponse(text=outcome.value[told:], object=empty, **facts)
+    lines = "".join(map(_line, outcome.value)) if outcome.contract.format == "jsonl" else None
+    if told and lines is not None and told >= len(lines):
         return wire.PromptResponse(text="", **facts)
-    return wire.PromptResponse(object=wire.encode(outcome.value).decode(), **facts)
+    value = wire.encode(outcome.value).decode()
+    untold = "" if told else value if lines is None else lines
+    return wire.PromptResponse(text=untold if streaming else None, object=value, **facts)
 
 
 def _line(value: object) -> str:

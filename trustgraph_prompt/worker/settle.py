@@ -7,9 +7,8 @@ import random
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import count
 from typing import Any
-
-import tenacity
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import (
@@ -20,6 +19,7 @@ from trustgraph_prompt.errors import (
     RenderError,
     RequestError,
 )
+from trustgraph_prompt.llm.retry import full_jitter
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.wire import Error
 from trustgraph_prompt.worker.answer import is_served
@@ -177,13 +177,19 @@ class Settler:
     async def _give_up(self, message: Message, decision: Again | Dead, request: Request | None) -> None:
         """A dead letter; nobody needs one of a text completion, whose requester asks again if it wants to."""
         error, why = decision.error, decision.why
-        if self._is_completion(message):
+        if not self._has_dead_letters(message):
             log.error("no answer: %s: %s", error.type, why)
             await self._consumer.acknowledge(message)
             return
         log.error("dead letter: %s: %s", error.type, why)
         await self._bury(message, error, request)
         self._desk.metrics.buried(self._flow.name, error.type)
+
+    def _has_dead_letters(self, message: Message) -> bool:
+        """TrustGraph leaves none; a persistent topic of its flows is somebody's own idea."""
+        if self._flow.trustgraph and not self._flow.input.persistent:
+            return False
+        return not self._is_completion(message)
 
     def _is_completion(self, message: Message) -> bool:
         return self._flow.input.kind == "text-completion" and request_id(message) is not None
@@ -205,16 +211,15 @@ class Settler:
         What cannot be settled at all stays unacknowledged: the broker gives it out again when the consumer
         ends.
         """
-        attempts = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(BrokerUnavailable),
-            wait=tenacity.wait_random_exponential(multiplier=1, max=30),
-            sleep=self._desk.sleep,
-            before_sleep=lambda state: log.warning("the broker is away: %s", _error(state)),
-        )
-        try:
-            await attempts(action, *args)
-        except BrokerError as error:
-            log.error("the message stays unacknowledged: %s", error)
+        for attempt in count():
+            try:
+                return await action(*args)
+            except BrokerUnavailable as error:
+                log.warning("the broker is away: %s", error)
+                await self._desk.sleep(full_jitter(attempt))
+            except BrokerError as error:
+                log.error("the message stays unacknowledged: %s", error)
+                return
 
 
 def _loggable(cause: ProviderError) -> str:
@@ -231,10 +236,6 @@ def _may_go_on(result: Outcome | Exception, entry: Entry | None) -> bool:
         return True
     sent = isinstance(result, Outcome) and entry.answered
     return not sent and (entry.asked is not None or not entry.begun)
-
-
-def _error(state: tenacity.RetryCallState) -> BaseException | None:
-    return state.outcome.exception() if state.outcome else None
 
 
 def _pause(deliveries: int) -> float:

@@ -147,6 +147,7 @@ class _CountedConsumer:
         self.topic = consumer.topic
         self.subscription = consumer.subscription
         self.stop = consumer.stop
+        self.check = consumer.check
         self._consumer = consumer
         self._clock = counts.clock
         self._received: dict[str, float] = {}

@@ -22,6 +22,8 @@ from trustgraph_prompt.errors import BrokerError
 
 #: How many receives of a place are under way at once while a consumer stops.
 _RECEIVES: Final = 16
+#: Turns of the loop in which a receive surely ends that the client can answer at once; it needs four.
+_TURNS: Final = 10
 #: How long what is on its way from the broker to a consumer that stops may take to arrive.
 _ARRIVAL_SECONDS: Final = 0.25
 
@@ -124,11 +126,14 @@ class VolatileConsumer(PulsarConsumer):
     async def _emptied(self) -> None:
         """Until the client holds nothing any more, or as much as it can have held has been taken over.
 
-        The client answers at once where it can. So whoever waited for two turns of the loop (a sleep is no
-        less, however long the turns are) found it empty, and each of the others has taken one by then.
+        The client answers at once where it can: if not each receive under way has ended in a few turns of
+        the loop, it held nothing. What comes in later is not waited for, or a busy topic would keep us.
         """
         enough = self._taken + self._size * len(self._pumps)
         before = -_RECEIVES
         while self._taken < enough and self._taken - before >= _RECEIVES and not self._closed:
             before = self._taken
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
+        if not self._closed:
             await asyncio.sleep(_ARRIVAL_SECONDS)
