@@ -117,6 +117,13 @@ FlowsOption = Annotated[
     Path | None,
     typer.Option("--flows", metavar="PATH", help="A flow file, or a folder of them, instead of the bundled."),
 ]
+TrustGraphOption = Annotated[
+    bool,
+    typer.Option(
+        "--trustgraph",
+        help="Take the place of TrustGraph's own service: serve the flows that its config service has.",
+    ),
+]
 IdOption = Annotated[
     str, typer.Option("--id", metavar="NAME", help="The id of this processor; its subscriptions carry it.")
 ]
@@ -172,6 +179,12 @@ def provider(
 
     kind = cast("Literal['assistant', 'vllm', 'prefix'] | None", prefill and prefill.value)
     return OpenAIProvider(base_url, model, api_key=api_key(), prefill=kind, native_schema=native_schema)
+
+
+def check_trustgraph(flows: Path | None) -> None:
+    """Raises `ConfigError` where an option says nothing beside `--trustgraph`."""
+    if flows is not None:
+        raise ConfigError("TrustGraph's config service has the flows; leave this out", where="--flows")
 
 
 def cache(url: str) -> Cache:
