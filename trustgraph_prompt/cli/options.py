@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import typer
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+
+T = TypeVar("T")
 
 ProviderOption = Annotated[
     str | None,
@@ -330,3 +333,24 @@ async def connect(url: str) -> Broker:
             f"{error}; for another broker say --broker embedded:PATH or --broker pulsar://HOST:PORT, "
             "or set TRUSTGRAPH_PROMPT_BROKER"
         ) from error
+
+
+def existing(url: str) -> str:
+    """The URL again, where it names no file, or one that is there: not every command makes a broker."""
+    scheme, _, path = url.partition(":")
+    if scheme == "embedded":
+        if not path:
+            raise ConfigError("is of one process, and has nothing yet", where=url, expected="embedded:PATH")
+        if not Path(path).exists():
+            raise BrokerUnavailable(f"{path}: no such broker file")
+    return url
+
+
+def on_broker(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:
+    """What the action gives on the broker of that URL. Raises as `connect`."""
+
+    async def act() -> T:
+        async with await connect(url) as broker:
+            return await action(broker)
+
+    return asyncio.run(act())

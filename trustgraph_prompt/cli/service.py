@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from trustgraph_prompt.worker.trustgraph import Processor
 
 log = logging.getLogger(__name__)
+
+SECONDS_OF_A_THREAD = 0.001
+"""Python's default, five times as much, is what a request waits at each step while prompts are compiled."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ def serve(service: Service) -> None:
     from trustgraph_prompt.worker import logs, tracing
 
     logs.configure()
+    sys.setswitchinterval(SECONDS_OF_A_THREAD)
     asyncio.run(_serve(service, tracing.from_environment()))
 
 
