@@ -1,4 +1,5 @@
 # What this project uses of pulsar-client, which ships no types.
+from collections.abc import Callable
 from enum import Enum
 from typing import ClassVar
 
@@ -45,7 +46,7 @@ class Message:
 class PulsarException(Exception): ...
 
 class Authentication:
-    def __init__(self, dynamicLibPath: str, authParamsString: str) -> None: ...
+    def __init__(self, plugin: str, parameters: str, /) -> None: ...
 
 class AuthenticationTLS(Authentication):
     def __init__(self, certificate_path: str, private_key_path: str) -> None: ...
@@ -55,3 +56,30 @@ class AuthenticationToken(Authentication):
 
 class AuthenticationOauth2(Authentication):
     def __init__(self, auth_params_string: str) -> None: ...
+
+class Consumer:
+    def acknowledge(self, message: Message) -> None: ...
+
+class Producer:
+    def send_async(
+        self,
+        content: bytes,
+        callback: Callable[[Result, MessageId], None],
+        properties: dict[str, str] | None = None,
+    ) -> None: ...
+
+class Client:
+    def __init__(self, service_url: str, *, logger: FileLogger | None = None) -> None: ...
+    def create_producer(
+        self, topic: str, *, batching_enabled: bool = False, block_if_queue_full: bool = False
+    ) -> Producer: ...
+    def subscribe(
+        self,
+        topic: str,
+        subscription_name: str,
+        consumer_type: ConsumerType = ...,
+        *,
+        message_listener: Callable[[Consumer, Message], None] | None = None,
+        receiver_queue_size: int = 1000,
+    ) -> Consumer: ...
+    def close(self) -> None: ...

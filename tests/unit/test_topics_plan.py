@@ -129,9 +129,11 @@ def test_trustgraph_needs_the_namespaces_of_its_classes() -> None:
 def test_on_an_empty_broker_everything_is_missing_and_is_made_in_order() -> None:
     wanted = layout([FLOW], CONFIG)
     findings = compare(wanted, Found(("c1", "c2")))
-    assert {finding.state for finding in findings} == {"missing"}
+    missing = [finding for finding in findings if finding.state == "missing"]
     planned = [finding.step for finding in findings if finding.step]
-    assert len(planned) == len(findings)
+    assert len(planned) == len(missing)
+    # the namespace of the config topic is made so that its topics need no policies of their own
+    assert {finding.of for finding in findings if finding not in missing} == {CONFIG, f"{CONFIG}-report"}
     assert (planned[0].what, planned[0].path) == ("create tenant tg, for c1, c2", "tenants/tg")
     assert planned[0].body["allowedClusters"] == ["c1", "c2"]
     paths = [step.path for step in planned]
@@ -185,6 +187,20 @@ def test_another_threshold_of_compaction_is_as_good() -> None:
     wanted = Layout.of([Topic("persistent://t/n/x", table=True)])
     state = found(wanted, topics={"persistent://t/n/x": FoundTopic(compaction=10**9, kept=True)})
     assert amiss(compare(wanted, state)) == []
+
+
+def test_a_topic_that_is_made_in_a_namespace_with_policies_needs_none_of_its_own() -> None:
+    wanted = Layout.of([Topic("persistent://t/n/x", table=True)])
+    theirs = {
+        "compaction_threshold": 5,
+        "inactive_topic_policies": {"deleteWhileInactive": False},
+        "retention_policies": {"retentionTimeInMinutes": 3},
+    }
+    assert steps(wanted, found(wanted, topics={}, namespaces={"t/n": theirs})) == [
+        "create topic persistent://t/n/x"
+    ]
+    unlike = dict.fromkeys(theirs, "odd")
+    assert len(steps(wanted, found(wanted, topics={}, namespaces={"t/n": unlike}))) == 3
 
 
 def test_subscriptions_of_others_are_nobodys_business() -> None:

@@ -21,6 +21,9 @@ from trustgraph_prompt.worker.request import Request
 
 Response = wire.PromptResponse | wire.TextCompletionResponse
 
+TRUSTGRAPH_ERRORS = ("llm-error", "no-configuration", "too-many-requests", "not-implemented")
+"""The types of errors that TrustGraph's own services know."""
+
 SECONDS_FOR_A_RECEIPT = 10.0
 """A broker that takes longer to say that it has a message is as good as away."""
 
@@ -177,6 +180,8 @@ class Outbox:
 
 def refusal(flow: Flow, error: wire.Error) -> Response:
     """What says to a requester of the flow that there is no answer."""
+    if flow.trustgraph and error.type not in TRUSTGRAPH_ERRORS:
+        error = wire.Error("llm-error", error.message)
     if flow.input.kind == "text-completion":
         return wire.TextCompletionResponse(error, response=None)
     return wire.PromptResponse(error)
