@@ -1,4 +1,5 @@
 # What this project uses of pulsar-client, which ships no types.
+from collections.abc import Callable
 from enum import Enum
 from typing import ClassVar
 
@@ -38,3 +39,30 @@ class Message:
     def properties(self) -> dict[str, str]: ...
     def publish_timestamp(self) -> int: ...
     def topic_name(self) -> str: ...
+
+class Consumer:
+    def acknowledge(self, message: Message) -> None: ...
+
+class Producer:
+    def send_async(
+        self,
+        content: bytes,
+        callback: Callable[[Result, MessageId], None],
+        properties: dict[str, str] | None = None,
+    ) -> None: ...
+
+class Client:
+    def __init__(self, service_url: str, *, logger: FileLogger | None = None) -> None: ...
+    def create_producer(
+        self, topic: str, *, batching_enabled: bool = False, block_if_queue_full: bool = False
+    ) -> Producer: ...
+    def subscribe(
+        self,
+        topic: str,
+        subscription_name: str,
+        consumer_type: ConsumerType = ...,
+        *,
+        message_listener: Callable[[Consumer, Message], None] | None = None,
+        receiver_queue_size: int = 1000,
+    ) -> Consumer: ...
+    def close(self) -> None: ...
