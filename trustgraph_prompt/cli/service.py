@@ -65,7 +65,7 @@ async def _serve(service: Service, tracing: Tracing) -> None:
     from trustgraph_prompt.worker.health import Health
     from trustgraph_prompt.worker.metrics import Metrics
     from trustgraph_prompt.worker.patience import insist
-    from trustgraph_prompt.worker.process import signals
+    from trustgraph_prompt.worker.process import collect_seldom, signals
     from trustgraph_prompt.worker.trustgraph_metrics import TrustGraphMetrics
 
     health, metrics = Health(), Metrics()
@@ -115,4 +115,5 @@ async def _serve(service: Service, tracing: Tracing) -> None:
             metrics=metrics,
             stopping=stopping,
         )
+        collect_seldom()
         await worker.run()

@@ -22,10 +22,18 @@ _LARGEST: Final = 4 * 1024 * 1024
 
 
 def admin_url(broker: str) -> str:
-    """Where the admin API of the broker at a `pulsar://` URL is, unless somebody has put it elsewhere."""
+    """Where the admin API of the broker at a `pulsar://` URL is, unless somebody has put it elsewhere.
+
+    Raises `ConfigError` where that is no Pulsar's URL.
+    """
     scheme, _, rest = broker.partition("://")
-    first = rest.partition(",")[0]
-    host = urlsplit(f"//{first}").hostname or "localhost"
+    try:
+        host = urlsplit(f"//{rest.partition(',')[0]}").hostname
+    except ValueError:
+        host = None
+    if host is None or scheme not in ("pulsar", "pulsar+ssl"):
+        expected = "pulsar://HOST:PORT or pulsar+ssl://HOST:PORT"
+        raise ConfigError("this is no Pulsar's URL", found=broker, expected=expected)
     host = f"[{host}]" if ":" in host else host
     return f"https://{host}:8443" if scheme == "pulsar+ssl" else f"http://{host}:8080"
 
