@@ -159,7 +159,7 @@ async def test_the_clients_own_helpers_work_with_the_stock_prompts(trustgraph: T
     said = {helper: says for helper, _, says, _, _ in HELPERS}
     telling = {
         "extract_definitions": "Find the entities",
-        "extract_relationships": "relationships",
+        "extract_relationships": "Find the facts",
         "extract_objects": "mountains",
         "document_prompt": "<document",
         "agent_react": "step by step",
