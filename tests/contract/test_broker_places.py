@@ -74,3 +74,14 @@ async def test_a_place_is_gone_with_its_connection(broker_url: str, topic: str) 
         consumer = await broker.consumer(topic, "s")
     with pytest.raises(BrokerClosed):
         await consumer.check()
+
+
+async def test_a_reader_stands_until_it_is_closed(broker: Broker, namespace: str) -> None:
+    reader = await broker.reader(f"persistent://{namespace}/places")
+    waiting = asyncio.create_task(reader.receive())
+    await reader.check()
+    await reader.check()
+    await reader.close()
+    assert await asyncio.wait_for(waiting, 20) is None
+    with pytest.raises(BrokerClosed):
+        await reader.check()

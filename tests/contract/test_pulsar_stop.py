@@ -47,18 +47,14 @@ async def rest(consumer: Consumer) -> list[Message]:
 
 
 async def test_who_has_subscribed_gets_the_very_next_message(pulsar_url: str, topic: str) -> None:
-    lost = 0
+    """Also as the successor of who has just left, whose subscription the broker is still taking down."""
     async with await connect(pulsar_url) as hearing, await connect(pulsar_url) as sending:
         producer = await sending.producer(topic)
-        for _ in range(60):
+        for _ in range(300):
             consumer = await hearing.consumer(topic, "s")
             await producer.send(b"x")
-            try:
-                assert await asyncio.wait_for(consumer.receive(), 10)
-            except TimeoutError:
-                lost += 1
+            assert await asyncio.wait_for(consumer.receive(), 10)
             await consumer.close()
-    assert lost <= 1  # a busy broker drops one now and then; without asking it dropped many
 
 
 async def test_a_busy_process_loses_nothing_when_it_stops(pulsar_url: str, topic: str) -> None:

@@ -103,6 +103,33 @@ async def test_a_stream_carries_text_as_it_comes_and_each_object_as_a_line(house
     assert [piece["end_of_stream"] for piece in text + lines] == [False, False, True] * 2
 
 
+async def test_a_streamed_value_is_told_as_text_too_to_those_who_hear_nothing_else(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    await house.work(
+        flow, lambda call: '```json\n{"choice": 1}\n```' if "Pick" in call.messages[-1].text else ""
+    )
+
+    [value] = await responses.under(await house.send(flow, "pick", streaming=True, text="x"))
+    [none] = await responses.under(await house.send(flow, "define", streaming=True, text="x"))
+
+    assert json.loads(value["text"]) == json.loads(value["object"]) == {"choice": 1}
+    assert (none["text"], none["object"]) == ("", "[]")
+
+
+async def test_a_text_without_characters_does_not_trip_trustgraphs_client_up(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    await house.work(flow, lambda call: "")
+
+    [response] = await responses.under(await house.send(flow, "say", text="x"))
+    [end] = await responses.under(await house.send(flow, "say", streaming=True, text="x"))
+
+    # which decodes the object of whatever has no text, except at the end of a stream
+    assert (response["error"], response["text"], response["object"]) == (None, "", '""')
+    assert (end["error"], end["text"], end["object"]) == (None, "", None)
+
+
 async def test_objects_of_a_mixed_extraction_part_by_type(house: House) -> None:
     outputs = Outputs(
         answers=house.topic("answers"),

@@ -257,7 +257,8 @@ async def test_a_worker_whose_broker_is_away_says_so_and_can_be_stopped(house: H
 async def test_a_worker_that_waits_for_its_broker_for_ever_can_be_stopped(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.worker.SECONDS_TO_GIVE_UP", 0.1)
+    monkeypatch.setattr("trustgraph_prompt.worker.serving.SECONDS_TO_GIVE_UP", 0.1)
+    monkeypatch.setattr("trustgraph_prompt.worker.worker.SECONDS_TO_END", 0.1)
     for settings in ({}, {"config_topic": None}):
         waiting = worker(house, Silent(), drain_timeout=0.1, **settings)
         working = Working(waiting, asyncio.create_task(waiting.run()))

@@ -92,15 +92,6 @@ def pulsar(request: pytest.FixtureRequest) -> PulsarServer:
 
 
 @pytest.fixture
-def mortal_pulsar(pulsar: PulsarServer) -> Iterator[PulsarServer]:
-    """A real broker that may be killed: that of the run where it is ours, else one for the test alone."""
-    server = pulsar if pulsar.process is not None else pulsar_server.start(threading.Event())
-    yield server
-    if server is not pulsar:
-        server.end()
-
-
-@pytest.fixture
 def pulsar_url(pulsar: PulsarServer) -> str:
     return pulsar.url
 

@@ -9,22 +9,23 @@ from typing import Final
 from urllib.parse import urlsplit
 
 #: Numbers of commands in Pulsar's binary protocol (`BaseCommand.Type`).
-MESSAGE: Final = 9
 CLOSE_CONSUMER: Final = 16
-CLOSE_PRODUCER: Final = 15
+LOOKUP_RESPONSE: Final = 24
 
 
 class PulsarProxy:
     """Clients that connect to `url` go through here, to the broker at `behind`.
 
-    `swallowed` are the commands of the broker that do not arrive; `frozen` holds back everything.
+    `swallowing` are the commands of the broker that do not arrive, `swallowed` tells that there was one;
+    nothing arrives while `flowing` is not set.
     """
 
     def __init__(self, behind: str) -> None:
         address = urlsplit(behind)
         self._host, self._port = address.hostname or "", address.port or 6650
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.swallowed: set[int] = set()
+        self._ends: set[asyncio.StreamWriter] = set()
+        self.swallowing: set[int] = set()
+        self.swallowed = asyncio.Event()
         self.flowing = asyncio.Event()
         self.flowing.set()
         self.url = ""
@@ -38,14 +39,14 @@ class PulsarProxy:
 
     async def __aexit__(self, *exc: object) -> None:
         self._server.close()
-        await self.cut()
+        self.flowing.set()
+        self.cut()
         await self._server.wait_closed()
 
-    async def cut(self) -> None:
+    def cut(self) -> None:
         """End all connections."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for end in self._ends:
+            end.transport.abort()
 
     async def _listen(self) -> int:
         """At a port of as many digits as the broker's, so that one can stand for the other."""
@@ -57,41 +58,32 @@ class PulsarProxy:
                 return port
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        onward = None
-        try:
-            beyond, onward = await asyncio.open_connection(self._host, self._port)
-            async with asyncio.TaskGroup() as both:
-                both.create_task(self._up(reader, onward))
-                both.create_task(self._down(beyond, writer))
-        except* (OSError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            self._tasks.discard(task)
-            for end in (writer, onward):
-                if end is not None:
-                    end.close()
+        beyond, onward = await asyncio.open_connection(self._host, self._port)
+        ends = {writer, onward}
+        self._ends |= ends
+        await asyncio.gather(self._up(reader, onward), self._down(beyond, writer))
+        self._ends -= ends
 
     async def _up(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            data = await reader.read(65536)
-            await self.flowing.wait()
-            if not data:
-                raise asyncio.IncompleteReadError(b"", None)
-            writer.write(data)
-            await writer.drain()
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                await self.flowing.wait()
+                writer.write(data)
+                await writer.drain()
+        writer.close()
 
     async def _down(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            size = await reader.readexactly(4)
-            frame = await reader.readexactly(int.from_bytes(size))
-            await self.flowing.wait()
-            # Size of the command, then the command, whose first field is its type.
-            if frame[5] in self.swallowed:
-                continue
-            if frame[5] != MESSAGE:
-                frame = frame.replace(self._theirs, self._ours)
-            writer.write(size + frame)
-            await writer.drain()
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            while True:
+                size = await reader.readexactly(4)
+                frame = await reader.readexactly(int.from_bytes(size))
+                await self.flowing.wait()
+                # Size of the command, then the command, whose first field is its type.
+                if frame[5] in self.swallowing:
+                    self.swallowed.set()
+                    continue
+                if frame[5] == LOOKUP_RESPONSE:
+                    frame = frame.replace(self._theirs, self._ours)
+                writer.write(size + frame)
+                await writer.drain()
+        writer.close()

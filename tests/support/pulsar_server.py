@@ -34,7 +34,7 @@ _SHA512: Final = (
     "49df7d5733e06a2423456421489ed371e122f4f5a7793a5146a5a1b47f437e90"
 )
 _MEMORY: Final = "-Xms128m -Xmx640m -XX:MaxDirectMemorySize=512m"
-_START_SECONDS: Final = 120.0
+_START_SECONDS: Final = 300.0
 _DOWNLOAD_SECONDS: Final = 1200.0
 _KILL_SECONDS: Final = 30.0
 
@@ -226,7 +226,7 @@ def _see_it_healthy(server: PulsarServer, cancelled: threading.Event) -> None:
     reason = "the tests have ended"
     while time.monotonic() < deadline and not cancelled.is_set():
         try:
-            with urllib.request.urlopen(health, timeout=10) as response:
+            with urllib.request.urlopen(health, timeout=60) as response:
                 if response.status == 200 and server.clusters():
                     return
                 reason = "no cluster is registered yet"

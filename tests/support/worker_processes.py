@@ -11,6 +11,7 @@ from asyncio.subprocess import PIPE
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from time import monotonic
 
 from tests.support.command import environment
 from tests.support.workers import Heard, listening
@@ -33,6 +34,12 @@ class Process:
         async with asyncio.timeout(seconds):
             while text not in await asyncio.to_thread(page, f"http://{address}{path}"):
                 await asyncio.sleep(0.02)
+
+    async def answers_within(self, path: str) -> float:
+        """How many seconds a page of the process takes."""
+        address, began = await self._address, monotonic()
+        await asyncio.to_thread(page, f"http://{address}{path}")
+        return monotonic() - began
 
     async def wait(self) -> int:
         code = await self._process.wait()
@@ -102,9 +109,15 @@ class Site:
 
     async def start(self, *arguments: object, **variables: str) -> Process:
         """A process of the command that is asked so, once it is ready."""
-        worker = Process(await self.spawn(*arguments, "--http", "127.0.0.1:0", stderr=PIPE, **variables))
-        self._stack.push_async_callback(worker.end)
+        worker = await self.begin(*arguments, **variables)
         await worker.shows("/readyz", '"ready": true')
+        return worker
+
+    async def begin(self, *arguments: object, **variables: str) -> Process:
+        """Such a process, ready or not; without arguments a worker that serves the flow."""
+        asked = arguments or self.arguments
+        worker = Process(await self.spawn(*asked, "--http", "127.0.0.1:0", stderr=PIPE, **variables))
+        self._stack.push_async_callback(worker.end)
         return worker
 
     async def spawn(self, *arguments: object, stderr: int, **variables: str) -> asyncio.subprocess.Process:

@@ -25,6 +25,9 @@ COMMANDS = [
     ["config", "get"],
     ["config", "delete"],
     ["config", "watch"],
+    ["dead", "list"],
+    ["dead", "show"],
+    ["dead", "replay"],
 ]
 
 

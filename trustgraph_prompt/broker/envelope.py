@@ -7,7 +7,7 @@ folded back into the `Message`, which then reads as it did the first time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from trustgraph_prompt.broker import topics
@@ -28,14 +28,18 @@ _TOPIC: Final = "REAL_TOPIC"
 _SUBSCRIPTION: Final = "REAL_SUBSCRIPTION"
 _ID: Final = "ORIGIN_MESSAGE_ID"
 _PUBLISHED: Final = "ORIGIN_PUBLISH_TIME"
+_WHY: Final = ("reason", "subscription")
 _OURS: Final = frozenset((_DELIVERIES, _DELAY, _TOPIC, _SUBSCRIPTION, _ID, _PUBLISHED))
 
 
 class Place(Protocol):
     """Where a message was received."""
 
-    topic: str
-    subscription: str
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def subscription(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,29 @@ def retry_letter(
 def dead_letter(place: Place, message: Message, reason: str, properties: Mapping[str, str] | None) -> Letter:
     """The message as it goes to the dead-letter topic; `reason` and `subscription` are properties of it."""
     topic = topics.dead_letter_topic(place.topic, place.subscription)
-    why = {**(properties or {}), "reason": reason, "subscription": place.subscription}
+    why = {**(properties or {}), **dict(zip(_WHY, (reason, place.subscription), strict=True))}
     return _letter(topic, place, message, {name: _presentable(text) for name, text in why.items()})
+
+
+def way_back(place: Place) -> str:
+    """Where dead letters of the place go to be served again.
+
+    To its retry topic, where nobody else reads; to the topic itself, and all who are there, where that is not
+    persistent.
+    """
+    if topics.is_persistent(place.topic):
+        return topics.retry_topic(place.topic, place.subscription)
+    return place.topic
+
+
+def replayed_letter(place: Place, message: Message) -> Letter:
+    """A dead letter of the place on its way back: as if it came for the first time, and just now."""
+    topic = way_back(place)
+    asked = {name: text for name, text in message.properties.items() if name not in _WHY}
+    if topic == place.topic:
+        return Letter(topic, message.data, message.key, asked)
+    anew = replace(message, properties=asked, deliveries=0, published=0.0)
+    return _letter(topic, place, anew, {_DELAY: "0"})
 
 
 def opened(message: Message) -> Message:

@@ -130,6 +130,9 @@ class Reader(Protocol):
     async def behind(self) -> bool:
         """Whether there are messages that were published and not yet received."""
 
+    async def check(self) -> None:
+        """Ask the broker whether it still knows the reader; raises as a consumer's `check` does."""
+
     async def close(self) -> None:
         """End. A pending `receive()` gives None. Idempotent."""
 
@@ -143,7 +146,10 @@ class Table(Protocol):
     entries: Mapping[str, Message]
 
     def changes(self) -> AsyncGenerator[Message, None]:
-        """What is published from then on, key by key, in order; an empty `data` is a deletion."""
+        """What is published from then on, key by key, in order; an empty `data` is a deletion.
+
+        Raises `BrokerClosed` within a minute where the broker has forgotten who reads: open another table.
+        """
 
     async def check(self) -> None:
         """Ask the broker whether it still answers here. As `Consumer.check`."""
@@ -155,7 +161,8 @@ class Table(Protocol):
 class Caller(Protocol):
     """Request and response by id: asks over one topic and hears on another (TrustGraph's RPC).
 
-    One for each pair of topics, for any number of calls at a time. Responses of others pass by.
+    One for each pair of topics, for any number of calls at a time. Responses of others pass by. Where the
+    broker has forgotten who hears, calls raise `BrokerClosed` within a minute: open another caller.
     """
 
     @property

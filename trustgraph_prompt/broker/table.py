@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping
 
-from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message, Reader
-from trustgraph_prompt.errors import BrokerUnavailable
+from trustgraph_prompt.broker.listening import hear
+from trustgraph_prompt.broker.protocol import Message, Reader
 
 
 class ReaderTable:
@@ -34,16 +33,12 @@ class ReaderTable:
         return cls(reader, entries)
 
     async def changes(self) -> AsyncGenerator[Message, None]:
-        while message := await self._reader.receive():
+        while message := await hear(self._reader):
             if message.key is not None:
                 yield message
 
     async def check(self) -> None:
-        try:
-            async with asyncio.timeout(CHECK_SECONDS):
-                await self._reader.behind()
-        except TimeoutError:
-            raise BrokerUnavailable(f"a reader has had no answer in {CHECK_SECONDS:g} s") from None
+        await self._reader.check()
 
     async def close(self) -> None:
         await self._reader.close()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 import trustgraph_prompt
-from trustgraph_prompt.cli import ask, check, complete, config, extract, read, render, run, topics
+from trustgraph_prompt.cli import ask, check, complete, config, dead, extract, read, render, run, topics
 from trustgraph_prompt.cli.commands import Command, Group
 
 app = typer.Typer(
@@ -48,4 +48,5 @@ for name, module in {
 }.items():
     app.command(name, cls=Command, epilog=module.EXAMPLE)(module.command)
 app.add_typer(config.app, name="config")
+app.add_typer(dead.app, name="dead")
 app.add_typer(topics.app, name="topics")

@@ -15,6 +15,7 @@ EXAMPLE = (
 def command(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     flows: options.FlowsOption = None,
+    trustgraph: options.TrustGraphOption = False,
     id: options.IdOption = "text-completion",
     concurrency: options.ConcurrencyOption = None,
     requests_per_minute: options.RequestsPerMinuteOption = None,
@@ -29,14 +30,26 @@ def command(
 ) -> None:
     """Serve TrustGraph's text-completion topics with a model until SIGTERM.
 
-    Takes the place of a text-completion service: by default for the workspace and the flow `default`. The
-    first SIGTERM or Ctrl-C finishes what is under way, a second one quits at once.
+    Takes the place of a text-completion service: by default for the workspace and the flow `default`, with
+    --trustgraph for all flows that TrustGraph's config service has for this --id. The first SIGTERM or Ctrl-C
+    finishes what is under way, a second one quits at once.
     """
     from trustgraph_prompt import bundled
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.worker import Prompts, flow
+    from trustgraph_prompt.worker.trustgraph import CONCURRENCY, Processor
 
-    served = flow.load(flows or bundled.flows() / "completion", processor=id)
+    processor = None
+    if trustgraph:
+        options.check_trustgraph(flows)
+        concurrency = concurrency or CONCURRENCY
+        processor = Processor(id, "text-completion", concurrency, asks_topics=False)
+        options.provider(
+            script, base_url, model or "each flow's", prefill, native_schema
+        )  # who answers is known
+        served = []
+    else:
+        served = flow.load(flows or bundled.flows() / "completion", processor=id)
     for other in served:
         if other.input.kind != "text-completion":
             raise FlowError(
@@ -55,5 +68,6 @@ def command(
             Limits(concurrency, requests_per_minute, tokens_per_minute),
             http=http,
             drain_timeout=drain_timeout,
+            processor=processor,
         )
     )

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.commands import Command, Group
-from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvalid
+from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-
-T = TypeVar("T")
 
 app = typer.Typer(
     cls=Group,
@@ -79,7 +76,7 @@ def push(
     entries = files.load(path)
     for refusal in PromptSet.build(entries).refused.values():
         raise refusal
-    _with(broker, lambda connected: config.push(connected, workspace, entries, topic=topic))
+    options.on_broker(broker, lambda connected: config.push(connected, workspace, entries, topic=topic))
     count = output.counted(len(entries), "entry", "entries")
     typer.echo(f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}")
 
@@ -100,7 +97,9 @@ def list_(
     """
     from trustgraph_prompt.worker import config
 
-    entries = _with(_there(broker), lambda connected: config.entries(connected, workspace, topic=topic))
+    entries = options.on_broker(
+        options.existing(broker), lambda connected: config.entries(connected, workspace, topic=topic)
+    )
     if not entries:
         output.note(f"nothing on the topic {topic}" + (f" for workspace {workspace}" if workspace else ""))
     if as_json:
@@ -122,7 +121,9 @@ def get(
     from trustgraph_prompt.worker import config
 
     workspace, key = _place(workspace, key)
-    entries = _with(_there(broker), lambda connected: config.entries(connected, workspace, topic=topic))
+    entries = options.on_broker(
+        options.existing(broker), lambda connected: config.entries(connected, workspace, topic=topic)
+    )
     data = entries.get(f"{workspace}/{key}")
     if data is None:
         output.note(f"error: workspace {workspace} has no entry {key}{_hint(key)}")
@@ -149,7 +150,7 @@ def delete(
             await config.push(connected, workspace, dict.fromkeys(keys, ""), topic=topic)
         return unknown
 
-    unknown = _with(_there(broker), delete_known)
+    unknown = options.on_broker(options.existing(broker), delete_known)
     if unknown:
         names = ", ".join(key + _hint(key) for key in unknown)
         output.note(f"error: workspace {workspace} has no entry {names}; nothing was deleted")
@@ -172,7 +173,7 @@ def watch(
         )
 
     try:
-        _with(_there(broker), follow)
+        options.on_broker(options.existing(broker), follow)
     except KeyboardInterrupt:
         raise typer.Exit from None
 
@@ -191,17 +192,6 @@ async def _print_changes(broker: Broker, topic: str, *, as_json: bool) -> None:
         sys.stdout.flush()
 
 
-def _there(url: str) -> str:
-    """The URL again, where it names no file, or one that exists: only `push` makes a broker."""
-    scheme, _, path = url.partition(":")
-    if scheme == "embedded":
-        if not path:
-            raise ConfigError("is of one process, and has nothing yet", where=url, expected="embedded:PATH")
-        if not Path(path).exists():
-            raise BrokerUnavailable(f"{path}: no such broker file")
-    return url
-
-
 def _place(workspace: str, key: str) -> tuple[str, str]:
     """Workspace and key of an entry; a key may name its workspace, as `list` prints it."""
     named, _, rest = key.partition("/")
@@ -210,14 +200,6 @@ def _place(workspace: str, key: str) -> tuple[str, str]:
 
 def _hint(key: str) -> str:
     return "" if key == "system" or key.startswith("template.") else f" (a prompt's key is template.{key})"
-
-
-def _with(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:
-    async def act() -> T:
-        async with await options.connect(url) as broker:
-            return await action(broker)
-
-    return asyncio.run(act())
 
 
 def _value(data: bytes) -> object:

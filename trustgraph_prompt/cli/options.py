@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 import typer
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.llm import Provider
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+
+T = TypeVar("T")
 
 ProviderOption = Annotated[
     str | None,
@@ -117,6 +120,13 @@ FlowsOption = Annotated[
     Path | None,
     typer.Option("--flows", metavar="PATH", help="A flow file, or a folder of them, instead of the bundled."),
 ]
+TrustGraphOption = Annotated[
+    bool,
+    typer.Option(
+        "--trustgraph",
+        help="Take the place of TrustGraph's own service: serve the flows that its config service has.",
+    ),
+]
 IdOption = Annotated[
     str, typer.Option("--id", metavar="NAME", help="The id of this processor; its subscriptions carry it.")
 ]
@@ -172,6 +182,12 @@ def provider(
 
     kind = cast("Literal['assistant', 'vllm', 'prefix'] | None", prefill and prefill.value)
     return OpenAIProvider(base_url, model, api_key=api_key(), prefill=kind, native_schema=native_schema)
+
+
+def check_trustgraph(flows: Path | None) -> None:
+    """Raises `ConfigError` where an option says nothing beside `--trustgraph`."""
+    if flows is not None:
+        raise ConfigError("TrustGraph's config service has the flows; leave this out", where="--flows")
 
 
 def cache(url: str) -> Cache:
@@ -317,3 +333,24 @@ async def connect(url: str) -> Broker:
             f"{error}; for another broker say --broker embedded:PATH or --broker pulsar://HOST:PORT, "
             "or set TRUSTGRAPH_PROMPT_BROKER"
         ) from error
+
+
+def existing(url: str) -> str:
+    """The URL again, where it names no file, or one that is there: not every command makes a broker."""
+    scheme, _, path = url.partition(":")
+    if scheme == "embedded":
+        if not path:
+            raise ConfigError("is of one process, and has nothing yet", where=url, expected="embedded:PATH")
+        if not Path(path).exists():
+            raise BrokerUnavailable(f"{path}: no such broker file")
+    return url
+
+
+def on_broker(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:
+    """What the action gives on the broker of that URL. Raises as `connect`."""
+
+    async def act() -> T:
+        async with await connect(url) as broker:
+            return await action(broker)
+
+    return asyncio.run(act())

@@ -14,6 +14,7 @@ EXAMPLE = (
 def command(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     flows: options.FlowsOption = None,
+    trustgraph: options.TrustGraphOption = False,
     templates: options.TemplatesOption = None,
     id: options.IdOption = "prompt",
     concurrency: options.ConcurrencyOption = None,
@@ -32,14 +33,27 @@ def command(
 
     The first SIGTERM or Ctrl-C finishes what is under way, a second one quits at once. Prompts come from the
     config topic (see `config push`), and where that says nothing, from files.
+
+    With --trustgraph it takes the place of TrustGraph's prompt service: flows and prompts come from
+    TrustGraph's config service, and each flow's text-completion service is asked, unless --base-url says who.
     """
     from trustgraph_prompt import bundled
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker import Prompts, config, flow
+    from trustgraph_prompt.worker.trustgraph import CONCURRENCY, Processor
 
-    served = flow.load(flows or bundled.flows(), processor=id)
-    prompts = Prompts(files.load(templates or bundled.templates()), {flow.workspace for flow in served})
+    processor = None
+    if trustgraph:
+        options.check_trustgraph(flows)
+        concurrency = concurrency or CONCURRENCY
+        answered_here = script is not None or base_url is not None
+        processor = Processor(id, concurrency=concurrency, asks_topics=not answered_here)
+        prompts = Prompts(files.load(templates) if templates else None, ())
+        served = []
+    else:
+        served = flow.load(flows or bundled.flows(), processor=id)
+        prompts = Prompts(files.load(templates or bundled.templates()), {flow.workspace for flow in served})
     for refusal in (error for snapshot in prompts.values() for error in snapshot.refused.values()):
         raise refusal
     serve(
@@ -53,5 +67,6 @@ def command(
             drain_timeout=drain_timeout,
             cache=options.cache(cache),
             config_topic=config.TOPIC,
+            processor=processor,
         )
     )

@@ -7,19 +7,17 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trustgraph_prompt.cli import options
-from trustgraph_prompt.errors import FlowError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Cache
     from trustgraph_prompt.llm import Limits, Provider
     from trustgraph_prompt.worker import Flow, Prompts
-    from trustgraph_prompt.worker.callers import Callers
-    from trustgraph_prompt.worker.flow import ProviderChoice
     from trustgraph_prompt.worker.tracing import Tracing
+    from trustgraph_prompt.worker.trustgraph import Processor
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +26,9 @@ log = logging.getLogger(__name__)
 class Service:
     """What is served, and with what.
 
-    `broker` is a URL. A flow that names no provider is answered by `default` of its model. `http` is
-    HOST:PORT of the endpoints, `drain_timeout` the seconds that what is under way may take at the end.
+    `broker` is a URL. `flows` is empty where TrustGraph has them, to which this is a `processor`. A flow that
+    names no provider is answered by `default` of its model. `http` is HOST:PORT of the endpoints,
+    `drain_timeout` the seconds that what is under way may take at the end.
     """
 
     broker: str
@@ -41,41 +40,47 @@ class Service:
     drain_timeout: float
     cache: Cache | None = None
     config_topic: str | None = None
+    processor: Processor | None = None
 
 
 def serve(service: Service) -> None:
     """Serve until SIGTERM. Raises `ConfigError`."""
     from trustgraph_prompt.worker import logs, tracing
-    from trustgraph_prompt.worker.callers import Callers
 
-    callers = Callers()
-    providers = _providers(service, callers)
     logs.configure()
-    asyncio.run(_serve(service, providers, callers, tracing.from_environment()))
+    asyncio.run(_serve(service, tracing.from_environment()))
 
 
-async def _serve(
-    service: Service, providers: dict[str, Provider], callers: Callers, tracing: Tracing
-) -> None:
+async def _serve(service: Service, tracing: Tracing) -> None:
+    from trustgraph_prompt.cli.providers import Providers
     from trustgraph_prompt.llm import Limiter
     from trustgraph_prompt.worker import Worker
     from trustgraph_prompt.worker.call_metrics import Metered
+    from trustgraph_prompt.worker.callers import Callers
     from trustgraph_prompt.worker.health import Health
     from trustgraph_prompt.worker.metrics import Metrics
     from trustgraph_prompt.worker.patience import insist
     from trustgraph_prompt.worker.process import signals
+    from trustgraph_prompt.worker.trustgraph_metrics import TrustGraphMetrics
 
     health, metrics = Health(), Metrics()
     metrics.calls.watch(service.limits)
-    limited = {
-        name: Limiter(Metered(tracing.provider(each), metrics.calls), service.limits)
-        for name, each in providers.items()
-    }
+    processor, theirs = service.processor, None
+    if processor is not None:
+        theirs = TrustGraphMetrics(processor.id, metrics.registry, processor.facts)
+
+    def dress(flow: Flow, provider: Provider) -> Provider:
+        counted = theirs.provider(flow, provider) if theirs else provider
+        return Limiter(Metered(tracing.provider(counted), metrics.calls), service.limits)
+
+    callers = Callers()
+    providers = Providers(service.default, callers, service.broker, dress)
+    for flow in service.flows:
+        providers.of(flow)  # what is wrong with one is wrong usage, and said before anything begins
     async with AsyncExitStack() as closing:
         stopping = closing.enter_context(signals())
         closing.push_async_callback(tracing.close)
-        for provider in providers.values():
-            closing.push_async_callback(provider.close)
+        closing.push_async_callback(providers.close)
         if service.cache is not None:
             closing.push_async_callback(service.cache.close)
         if service.http is not None:
@@ -83,17 +88,21 @@ async def _serve(
 
             address = await closing.enter_async_context(http.serve(service.http, health, metrics))
             log.info("serving /livez, /readyz and /metrics", extra={"http": address})
-        broker = await insist("broker", partial(options.connect, service.broker), health, stopping)
+        broker = await insist("broker", partial(options.connect, service.broker), health.waiting, stopping)
         if broker is None:
             return
-        broker = callers.broker = tracing.broker(await closing.enter_async_context(broker))
+        broker = tracing.broker(await closing.enter_async_context(broker))
+        broker = callers.broker = theirs.broker(broker) if theirs else broker
         closing.push_async_callback(callers.close)
         worker = Worker(
             broker,
             service.flows,
             service.prompts,
-            lambda flow: limited[flow.name],
+            providers.of,
+            released=providers.released,
             config_topic=service.config_topic,
+            processor=processor,
+            fetched=theirs.configured if theirs else lambda version: None,
             drain_timeout=service.drain_timeout,
             cache=service.cache,
             tracing=tracing,
@@ -102,51 +111,3 @@ async def _serve(
             stopping=stopping,
         )
         await worker.run()
-
-
-def _providers(service: Service, callers: Callers) -> dict[str, Provider]:
-    """Who answers for each flow, by its name."""
-    of_model = lru_cache(service.default)
-    return {
-        flow.name: _named(flow, callers, service.broker) or of_model(flow.model) for flow in service.flows
-    }
-
-
-def _named(flow: Flow, callers: Callers, broker: str) -> Provider | None:
-    """The provider that the flow itself names. Raises `ConfigError`."""
-    from trustgraph_prompt.broker.urls import address
-    from trustgraph_prompt.llm import OpenAIProvider, TopicProvider
-    from trustgraph_prompt.worker.flow import ProviderChoice, TopicChoice
-
-    match flow.provider:
-        case TopicChoice() as over:
-            caller = callers.between(over.request, over.response)
-            place = f"{address(broker)} {over.request}"
-            return TopicProvider(caller, model=over.model, place=place, timeout=over.timeout)
-        case ProviderChoice() as at:
-            return OpenAIProvider(
-                at.base_url,
-                flow.model or at.model,
-                api_key=_key(flow, at),
-                prefill=at.prefill,
-                native_schema=at.native_schema,
-                images=at.images,
-            )
-        case None:
-            return None
-
-
-def _key(flow: Flow, choice: ProviderChoice) -> str | None:
-    """The key, which may be missing only where the flow does not say where it is. Raises `ConfigError`."""
-    if choice.key_env is None:
-        return options.api_key()
-    key = options.api_key(choice.key_env)
-    if not key:
-        raise FlowError(
-            "no key there",
-            where=f"flow {flow.name}",
-            path="/provider/key-env",
-            found=choice.key_env,
-            expected="an environment variable that holds the key",
-        )
-    return key

@@ -64,6 +64,8 @@ class TopicProvider(Completer):
                     if response.error is not None:
                         raise topic_wire.cause(response.error, response.retry_after)
                     if response.end_of_stream or not call.stream:
+                        if response.response is None and not pieces.length:
+                            raise ProviderInvalidResponse("the worker gave no response of the model")
                         return
         except RequestError as error:
             raise ProviderInvalidResponse(str(error)) from error
@@ -81,16 +83,16 @@ class _Pieces:
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._length = 0
+        self.length = 0
 
     def take(self, response: TextCompletionResponse) -> str:
         """What of a response is new. Raises `ProviderUnavailable` where it does not go on from what came."""
         piece, at = response.response or "", response.at
-        if at is not None and at != self._length:
+        if at is not None and at != self.length:
             known = "".join(self._pieces)[at : at + len(piece)]
-            if at > self._length or not piece.startswith(known):
+            if at > self.length or not piece.startswith(known):
                 raise ProviderUnavailable("a part of the answer was lost on its way, or it was begun anew")
             piece = piece[len(known) :]
         self._pieces.append(piece)
-        self._length += len(piece)
+        self.length += len(piece)
         return piece

@@ -8,6 +8,14 @@ from __future__ import annotations
 
 from trustgraph_prompt.wire.chunk import Chunk, Metadata
 from trustgraph_prompt.wire.coding import MAX_MESSAGE_BYTES, canonical, decode, encode
+from trustgraph_prompt.wire.config import (
+    ConfigKey,
+    ConfigPush,
+    ConfigRequest,
+    ConfigResponse,
+    ConfigValue,
+    WorkspaceChanges,
+)
 from trustgraph_prompt.wire.error import Error
 from trustgraph_prompt.wire.prompt import PromptRequest, PromptResponse
 from trustgraph_prompt.wire.text_completion import ModelInfo, TextCompletionRequest, TextCompletionResponse
@@ -15,6 +23,11 @@ from trustgraph_prompt.wire.text_completion import ModelInfo, TextCompletionRequ
 __all__ = [
     "MAX_MESSAGE_BYTES",
     "Chunk",
+    "ConfigKey",
+    "ConfigPush",
+    "ConfigRequest",
+    "ConfigResponse",
+    "ConfigValue",
     "Error",
     "Metadata",
     "ModelInfo",
@@ -22,6 +35,7 @@ __all__ = [
     "PromptResponse",
     "TextCompletionRequest",
     "TextCompletionResponse",
+    "WorkspaceChanges",
     "canonical",
     "decode",
     "encode",

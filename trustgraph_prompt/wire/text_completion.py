@@ -126,12 +126,9 @@ class TextCompletionResponse:
     def decode(cls, data: bytes) -> Self:
         """Without `models`. Raises `RequestError` naming the field that is wrong."""
         record = decode(data, _RESPONSE)
-        error = take_if_any(record, "error", dict, _RESPONSE)
         usage = take_if_any(record, "usage", dict, _RESPONSE)
         return cls(
-            error=None
-            if error is None
-            else Error(*(take(error, name, str, "", f"{_RESPONSE}/error") for name in ("type", "message"))),
+            error=Error.of(record, _RESPONSE),
             response=take_if_any(record, "response", str, _RESPONSE),
             in_token=_count(record, "in_token", _RESPONSE),
             out_token=_count(record, "out_token", _RESPONSE),

@@ -24,6 +24,11 @@ class Callers:
         """The caller that asks on one topic and hears on the other."""
         return self._pairs.setdefault((request, response), _Pair(self, request, response))
 
+    async def forget(self, request: str, response: str) -> None:
+        """Nobody calls between these any more."""
+        if pair := self._pairs.pop((request, response), None):
+            await pair.close()
+
     async def close(self) -> None:
         """Close them all; calls under way raise `BrokerClosed`."""
         for pair in self._pairs.values():

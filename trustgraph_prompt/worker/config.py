@@ -77,8 +77,21 @@ class Prompts(Mapping[str, PromptSet]):
                 entries[key] = data
             else:
                 entries.pop(key, None)
+        return await self._build({workspace for workspace, _ in changes})
+
+    async def replace(self, workspace: str, entries: Mapping[str, str | bytes]) -> PromptSet:
+        """Swap in all entries of a workspace, which may be a new one. Not for several tasks at a time."""
+        self._entries[workspace] = dict(entries)
+        return (await self._build({workspace}))[workspace]
+
+    def forget(self, workspace: str) -> None:
+        """The workspace is gone."""
+        self._entries.pop(workspace, None)
+        self._snapshots.pop(workspace, None)
+
+    async def _build(self, workspaces: Iterable[str]) -> dict[str, PromptSet]:
         changed = {}
-        for workspace in {workspace for workspace, _ in changes}:
+        for workspace in workspaces:
             entries = {**self._base, **self._entries[workspace]}
             # Compiling takes milliseconds an entry, in which requests want to be served.
             changed[workspace] = await asyncio.to_thread(

@@ -93,6 +93,8 @@ class Flow:
     `deliveries` is how often a request is tried before it becomes a dead letter. `prompt` and `terms` are
     for chunks: what is asked about each, and with which terms beside `text`. `model` and `temperature` are
     for text completions: those of the process and of the request otherwise. `price` is what the model costs.
+    A `trustgraph` flow answers as TrustGraph's own service does: with its types of errors, and what cannot be
+    served leaves nothing behind but the error.
     """
 
     name: str
@@ -108,6 +110,7 @@ class Flow:
     provider: ProviderChoice | TopicChoice | None = None
     model: str | None = None
     temperature: float | None = None
+    trustgraph: bool = False
 
 
 def load(path: Path, *, processor: str = "prompt") -> list[Flow]:

@@ -27,9 +27,18 @@ SECONDS_BEFORE_ANOTHER = 0.5
 
 
 class FlowLoop:
-    """Serves one flow until it is stopped; `subscribe` gives it a consumer, and None when it is too late."""
+    """Serves one flow until it is stopped; `subscribe` gives it a consumer, and None when it is too late.
 
-    def __init__(self, flow: Flow, subscribe: Callable[[], Awaitable[Consumer | None]], desk: Desk) -> None:
+    `stopping` is set by `stop`, for whoever wants to know.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        subscribe: Callable[[], Awaitable[Consumer | None]],
+        desk: Desk,
+        stopping: asyncio.Event | None = None,
+    ) -> None:
         self._flow = flow
         self._part = f"consumer of flow {flow.name}"
         self._subscribe = subscribe
@@ -37,16 +46,16 @@ class FlowLoop:
         self._slots = asyncio.Semaphore(flow.concurrency)
         self._consumer: Consumer | None = None
         self._in_work: set[asyncio.Task[None]] = set()
-        self._stopping = False
+        self._stopping = stopping or asyncio.Event()
         self._giving_up = False
 
     async def serve(self) -> None:
         """Until `stop`, and everything in work is settled. A consumer that breaks is replaced at once."""
         async with AsyncExitStack() as closing, asyncio.TaskGroup() as tasks:
-            while not self._stopping and (consumer := await self._subscribe()):
+            while not self._stopping.is_set() and (consumer := await self._subscribe()):
                 closing.push_async_callback(_close, consumer)
                 self._consumer = consumer
-                if self._stopping:
+                if self._stopping.is_set():
                     break
                 try:
                     check, renew = partial(self._check, consumer), partial(self._renew, consumer)
@@ -60,7 +69,7 @@ class FlowLoop:
 
     async def stop(self) -> None:
         """Take in nothing more; `serve` ends when what is in work is done. Raises `BrokerError`."""
-        self._stopping = True
+        self._stopping.set()
         if self._consumer is not None:
             await self._consumer.stop()
 

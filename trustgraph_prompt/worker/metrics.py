@@ -150,6 +150,11 @@ class Metrics:
         self._prompts.labels(workspace).set(len(snapshot.prompts))
         self._refused.labels(workspace).set(len(snapshot.refused))
 
+    def forgotten(self, workspace: str) -> None:
+        """A workspace is gone."""
+        self._prompts.remove(workspace)
+        self._refused.remove(workspace)
+
     def text(self) -> bytes:
         """The exposition format."""
         return generate_latest(self.registry)

@@ -21,6 +21,9 @@ from trustgraph_prompt.worker.request import Request
 
 Response = wire.PromptResponse | wire.TextCompletionResponse
 
+TRUSTGRAPH_ERRORS = ("llm-error", "no-configuration", "too-many-requests", "not-implemented")
+"""The types of errors that TrustGraph's own services know."""
+
 SECONDS_FOR_A_RECEIPT = 10.0
 """A broker that takes longer to say that it has a message is as good as away."""
 
@@ -135,7 +138,8 @@ class Outbox:
 
     async def respond(self, outcome: Outcome) -> None:
         """The last response to the request; an error where the outcome is of no use to the requester."""
-        await self._send(_response(outcome, told=self._entry.told))
+        streaming, told = self._request.streaming, self._entry.told
+        await self._send(_response(outcome, streaming=streaming, told=told))
 
     async def _tell(self, text: str) -> None:
         await self._send(wire.PromptResponse(text=text, end_of_stream=False))
@@ -176,6 +180,8 @@ class Outbox:
 
 def refusal(flow: Flow, error: wire.Error) -> Response:
     """What says to a requester of the flow that there is no answer."""
+    if flow.trustgraph and error.type not in TRUSTGRAPH_ERRORS:
+        error = wire.Error("llm-error", error.message)
     if flow.input.kind == "text-completion":
         return wire.TextCompletionResponse(error, response=None)
     return wire.PromptResponse(error)
@@ -224,8 +230,12 @@ def _objects(outcome: Outcome) -> list[object]:
     return [value for value in values if isinstance(value, dict)]
 
 
-def _response(outcome: Outcome, *, told: int) -> wire.PromptResponse:
-    """The last response; `told` characters went out as they came."""
+def _response(outcome: Outcome, *, streaming: bool, told: int) -> wire.PromptResponse:
+    """The last response; `told` characters went out as they came.
+
+    TrustGraph's client gives a caller that streams nothing but texts as they come, and takes a response to
+    one that does not for an object where the text is empty.
+    """
     last = outcome.calls[-1] if outcome.calls else None
     usage = outcome.usage
     facts: dict[str, Any] = {
@@ -240,10 +250,14 @@ def _response(outcome: Outcome, *, told: int) -> wire.PromptResponse:
     if not is_served(outcome):
         return wire.PromptResponse(error=wire.Error("llm-error", outcome.explain()), **facts)
     if outcome.contract.format == "text":
-        return wire.PromptResponse(text=outcome.value[told:], **facts)
-    if told and told >= sum(len(_line(value)) for value in outcome.value):
+        empty = '""' if not (streaming or outcome.value) else None
+        return wire.PromptResponse(text=outcome.value[told:], object=empty, **facts)
+    lines = "".join(map(_line, outcome.value)) if outcome.contract.format == "jsonl" else None
+    if told and lines is not None and told >= len(lines):
         return wire.PromptResponse(text="", **facts)
-    return wire.PromptResponse(object=wire.encode(outcome.value).decode(), **facts)
+    value = wire.encode(outcome.value).decode()
+    untold = "" if told else value if lines is None else lines
+    return wire.PromptResponse(text=untold if streaming else None, object=value, **facts)
 
 
 def _line(value: object) -> str:

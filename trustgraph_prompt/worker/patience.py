@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from typing import TypeVar
 
 from trustgraph_prompt.errors import BrokerError
-from trustgraph_prompt.worker.health import Health
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 """Seconds before the next try; doubled each time."""
 
 
 async def insist(
-    what: str, action: Callable[[], Awaitable[T]], health: Health, stopping: asyncio.Event
+    what: str, action: Callable[[], Awaitable[T]], said: MutableMapping[str, str], stopping: asyncio.Event
 ) -> T | None:
-    """What `action` gives, tried until the broker lets it; `health` says why not yet. None once stopping."""
-    health.waiting[what] = "starting"
+    """What `action` gives, tried until the broker lets it; `said` is told why not yet. None once stopping."""
+    said[what] = "starting"
     pause = SHORTEST_PAUSE
     while not stopping.is_set():
         try:
             result = await action()
         except BrokerError as error:
-            health.waiting[what] = str(error)
+            said[what] = str(error)
             log.error("%s: %s; again in %.1f s", what, error, pause)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), pause)
             pause = min(LONGEST_PAUSE, pause * 2)
         else:
-            health.waiting.pop(what, None)
+            said.pop(what, None)
             return result
+    said.pop(what, None)
     return None

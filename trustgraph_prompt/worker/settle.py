@@ -177,13 +177,19 @@ class Settler:
     async def _give_up(self, message: Message, decision: Again | Dead, request: Request | None) -> None:
         """A dead letter; nobody needs one of a text completion, whose requester asks again if it wants to."""
         error, why = decision.error, decision.why
-        if self._is_completion(message):
+        if not self._has_dead_letters(message):
             log.error("no answer: %s: %s", error.type, why)
             await self._consumer.acknowledge(message)
             return
         log.error("dead letter: %s: %s", error.type, why)
         await self._bury(message, error, request)
         self._desk.metrics.buried(self._flow.name, error.type)
+
+    def _has_dead_letters(self, message: Message) -> bool:
+        """TrustGraph leaves none; a persistent topic of its flows is somebody's own idea."""
+        if self._flow.trustgraph and not self._flow.input.persistent:
+            return False
+        return not self._is_completion(message)
 
     def _is_completion(self, message: Message) -> bool:
         return self._flow.input.kind == "text-completion" and request_id(message) is not None

@@ -78,7 +78,8 @@ class EmbeddedBroker:
             place = store.follow(self._link.connection, number)
             return place, store.last(number) if start == "latest" else 0
 
-        return self._handles.keep(EmbeddedReader(self._link, *await self._link.run(follow)))
+        place, position = await self._link.run(follow)
+        return self._handles.keep(EmbeddedReader(self._link, place, topic, position))
 
     async def table(self, topic: str) -> ReaderTable:
         topic = topics.resolve(topic)

@@ -25,7 +25,8 @@ _READ_AHEAD: Final = 100
 class _Waiting:
     """Somebody who waits on topics: the bell, and what ends the wait."""
 
-    def __init__(self, link: Link, listener: Listener) -> None:
+    def __init__(self, link: Link, listener: Listener, topic: str) -> None:
+        self.topic = topic
         self._link = link
         self._listener = listener
         self._bell = link.listen(listener)
@@ -37,6 +38,18 @@ class _Waiting:
         self._closed = self._stopped = True
         self._bell.set()
         await self._ending.reach()
+
+    async def check(self) -> None:
+        self._check_open()
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                await self._link.run(lambda store: store.check_present(self._listener), Effect.READ)
+        except TimeoutError:
+            raise BrokerUnavailable(f"{self.topic}: no answer in {CHECK_SECONDS:g} s") from None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BrokerClosed(f"what was opened on {self.topic} has been closed")
 
     async def _leave(self) -> None:
         listener = self._listener.id
@@ -79,8 +92,7 @@ class _AnyConsumer(_Waiting, Generic[T]):
     def __init__(
         self, link: Link, listener: Listener, topic: str, subscription: str, take: Callable[[Store], T]
     ) -> None:
-        super().__init__(link, listener)
-        self.topic = topic
+        super().__init__(link, listener, topic)
         self.subscription = subscription
         self._next = _PendingTake(lambda: self._look(take))
 
@@ -110,18 +122,6 @@ class _AnyConsumer(_Waiting, Generic[T]):
             store.acknowledge(self._listener.subscription, _number(message))
 
         await self._link.run(post, Effect.DURABLE)
-
-    async def check(self) -> None:
-        self._check_open()
-        try:
-            async with asyncio.timeout(CHECK_SECONDS):
-                await self._link.run(lambda store: store.check_present(self._listener), Effect.READ)
-        except TimeoutError:
-            raise BrokerUnavailable(f"{self.topic}: no answer in {CHECK_SECONDS:g} s") from None
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise BrokerClosed(f"the consumer of {self.topic} has been closed")
 
 
 class PersistentConsumer(_AnyConsumer[Message | float | None]):
@@ -243,9 +243,8 @@ class EmbeddedProducer:
 class EmbeddedReader(_Waiting):
     """Follows a persistent topic from a position."""
 
-    def __init__(self, link: Link, listener: Listener, position: int) -> None:
-        super().__init__(link, listener)
-        self._topic = listener.topics[0]
+    def __init__(self, link: Link, listener: Listener, topic: str, position: int) -> None:
+        super().__init__(link, listener, topic)
         self._position = position
         self._ahead: deque[Message] = deque()
 
@@ -259,13 +258,12 @@ class EmbeddedReader(_Waiting):
         return None
 
     async def behind(self) -> bool:
-        if self._closed:
-            raise BrokerClosed("the reader has been closed")
+        self._check_open()
         return bool(self._ahead) or await self._read_on()
 
     async def _read_on(self) -> bool:
         messages = await self._link.run(
-            lambda store: store.after(self._topic, self._position, _READ_AHEAD), Effect.READ
+            lambda store: store.after(self._listener.topics[0], self._position, _READ_AHEAD), Effect.READ
         )
         if messages:
             self._ahead.extend(messages)

@@ -219,7 +219,8 @@ class Store:
 
     def retain(self, topic: int, name: str) -> None:
         """A subscription that keeps the topic's messages until somebody consumes them by that name."""
-        if self._subscription(topic, name, exclusive=False) is None:
+        known = "SELECT 1 FROM subscriptions WHERE topic = ? AND name = ?"
+        if not self._database.execute(known, (topic, name)).fetchone():
             self._found(topic, name, exclusive=False, feeds=(topic,))
 
     def release(self, listener: int, message: int | None = None) -> None:

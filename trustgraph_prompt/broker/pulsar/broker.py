@@ -15,6 +15,7 @@ from trustgraph_prompt.broker.caller import TopicCaller
 from trustgraph_prompt.broker.closing import Ending, Handles, each
 from trustgraph_prompt.broker.protocol import SubscriptionType
 from trustgraph_prompt.broker.pulsar.errors import translated
+from trustgraph_prompt.broker.pulsar.knocking import knock
 from trustgraph_prompt.broker.pulsar.persistent import PersistentConsumer
 from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
 from trustgraph_prompt.broker.pulsar.reader import PulsarReader
@@ -96,6 +97,7 @@ class PulsarBroker:
     async def _greet(self) -> None:
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
+                await knock(self._url)
                 await self._client.get_topic_partitions(_PROBE)
         except TimeoutError:
             raise BrokerUnavailable(f"{self._url}: no answer in {_CONNECT_SECONDS:g} s") from None

@@ -45,6 +45,11 @@ _LASTING: Final[dict[str, type[BrokerError]]] = {
 }
 
 
+def forgotten(error: PulsarException) -> bool:
+    """Whether the broker has answered that it knows of no such consumer or reader."""
+    return error.error().name == "BrokerMetadataError"
+
+
 def translated(result: pulsar.Result, where: str, detail: str = "") -> BrokerError:
     """Pulsar's result code as an error of ours, at a topic or URL."""
     kind = _LASTING.get(result.name, BrokerUnavailable)

@@ -16,7 +16,7 @@ from pulsar.asyncio import Client, PulsarException
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.closing import ended_badly
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, SubscriptionType
-from trustgraph_prompt.broker.pulsar.errors import translated, translating
+from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, translating
 from trustgraph_prompt.broker.pulsar.receives import GRACE_SECONDS
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
@@ -86,13 +86,12 @@ class Place:
         try:
             await self._consumer.get_last_message_id()
         except PulsarException as error:
-            match error.error().name:
-                case "BrokerMetadataError":
-                    raise self._forgotten() from error
-                case "UnknownError" if not topics.is_persistent(self.topic):
-                    await self._check_subscription()  # it knows us, and that no message is kept there
-                case _:
-                    raise translated(error.error(), self.topic, str(error)) from error
+            if forgotten(error):
+                raise self._gone() from error
+            # A topic that keeps nothing has no last message, and who is told so is known.
+            if topics.is_persistent(self.topic) or error.error().name != "UnknownError":
+                raise translated(error.error(), self.topic, str(error)) from error
+            await self._check_subscription()
 
     async def _check_subscription(self) -> None:
         """See that our subscription is the one which messages go to.
@@ -109,9 +108,9 @@ class Place:
         else:
             with suppress(PulsarException):
                 await alone.close()
-            raise self._forgotten()
+            raise self._gone()
 
-    def _forgotten(self) -> BrokerClosed:
+    def _gone(self) -> BrokerClosed:
         return BrokerClosed(f"{self.topic}: the broker knows of no such consumer in {self._name} any more")
 
 

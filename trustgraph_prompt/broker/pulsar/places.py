@@ -9,9 +9,8 @@ from pulsar.asyncio import Client
 
 from trustgraph_prompt.broker.closing import each
 from trustgraph_prompt.broker.protocol import SubscriptionType
-from trustgraph_prompt.broker.pulsar.errors import translating
+from trustgraph_prompt.broker.pulsar.partitions import check_partitions, partitions_of
 from trustgraph_prompt.broker.pulsar.place import Place
-from trustgraph_prompt.errors import BrokerClosed
 
 
 class Places:
@@ -29,7 +28,7 @@ class Places:
         """Subscribe to each topic, with room for `queue` messages in each place."""
         places = cls(client, topics)
         try:
-            for partition in await places._partitions():
+            for partition in await partitions_of(client, topics):
                 places._taken.append(await Place.take(client, partition, name, type, queue))
         except BaseException:
             await places.leave()
@@ -42,18 +41,8 @@ class Places:
     async def check(self) -> None:
         """See that the broker knows every place, and that there is one for each partition."""
         await asyncio.gather(*(place.check() for place in self._taken))
-        now = await self._partitions()
-        if new := set(now) - {place.topic for place in self._taken}:
-            raise BrokerClosed(f"{self._topics[0]}: nobody is at {', '.join(sorted(new))}, which are new")
+        await check_partitions(self._client, self._topics, (place.topic for place in self._taken))
 
     async def leave(self) -> None:
         """The first place last, because it is where others come in."""
         await each([place.close for place in reversed(self._taken)])
-
-    async def _partitions(self) -> list[str]:
-        """The topics which the topics consist of: themselves, where they are not partitioned."""
-        names: list[str] = []
-        for topic in self._topics:
-            with translating(topic):
-                names += await self._client.get_topic_partitions(topic)
-        return names

@@ -2,39 +2,58 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import pulsar
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import envelope
-from trustgraph_prompt.broker.closing import Ending
-from trustgraph_prompt.broker.protocol import Message
-from trustgraph_prompt.broker.pulsar.errors import translating
+from trustgraph_prompt.broker.closing import Ending, each
+from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
+from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, translating
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
+from trustgraph_prompt.broker.pulsar.partitions import check_partitions, partitions_of
 from trustgraph_prompt.broker.pulsar.receives import Receives
+from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 log = logging.getLogger(__name__)
 
 
 class PulsarReader:
-    """Follows a persistent topic; from the earliest on, it reads what compaction has left."""
+    """Follows a persistent topic; from the earliest on, it reads what compaction has left.
 
-    def __init__(self, reader: pulsar.asyncio.Reader, topic: str) -> None:
+    Of a partitioned topic it reads each partition: the client's own reader of several says that it has read
+    everything while messages are on their way inside it.
+    """
+
+    def __init__(self, client: Client, readers: Sequence[pulsar.asyncio.Reader], topic: str) -> None:
+        self._client = client
+        self._readers = readers
         self._topic = topic
-        self._reader = reader
-        self._receives = Receives([reader.read_next], topic)
+        self._receives = Receives([reader.read_next for reader in readers], topic)
+        self._behind: Callable[[], Awaitable[pulsar.Message]] | None = None
+        self._closed = False
         self._ending = Ending(self._end)
 
     @classmethod
     async def open(cls, client: Client, topic: str, *, earliest: bool) -> PulsarReader:
         start = pulsar.MessageId.earliest if earliest else pulsar.MessageId.latest
-        with translating(topic):
-            return cls(await client.create_reader(topic, start, is_read_compacted=earliest), topic)
+        readers: list[pulsar.asyncio.Reader] = []
+        try:
+            for partition in await partitions_of(client, [topic]):
+                with translating(partition):
+                    readers.append(await client.create_reader(partition, start, is_read_compacted=earliest))
+        except BaseException:
+            await each([reader.close for reader in readers])
+            raise
+        return cls(client, readers, topic)
 
     async def receive(self) -> Message | None:
-        while received := await self._receives.get():
+        behind, self._behind = self._behind, None
+        while received := await self._receives.get(behind):
             try:
                 return envelope.opened(message_of(received))
             except UnicodeDecodeError as error:
@@ -43,14 +62,39 @@ class PulsarReader:
         return None
 
     async def behind(self) -> bool:
+        if self._receives.arrived:
+            return True
         with translating(self._topic):
-            return self._receives.arrived or await self._reader.has_message_available()
+            for reader in self._readers:
+                if await reader.has_message_available():
+                    # Only there will the next receive wait: elsewhere it would hide what it has been given.
+                    self._behind = reader.read_next
+                    return True
+        return False
+
+    async def check(self) -> None:
+        if self._closed:
+            raise BrokerClosed(f"the reader of {self._topic} has been closed")
+        try:
+            async with asyncio.timeout(CHECK_SECONDS):
+                for reader in self._readers:
+                    await reader.has_message_available()
+                topics = [reader.topic() for reader in self._readers]
+                await check_partitions(self._client, [self._topic], topics)
+        except TimeoutError:
+            raise BrokerUnavailable(f"{self._topic}: no answer in {CHECK_SECONDS:g} s") from None
+        except PulsarException as error:
+            if forgotten(error):
+                raise BrokerClosed(f"{self._topic}: the broker knows of no such reader any more") from error
+            raise translated(error.error(), self._topic, str(error)) from error
 
     async def close(self) -> None:
+        self._closed = True
         self._receives.end()
         await self._ending.reach()
 
     async def _end(self) -> None:
-        with suppress(PulsarException):
-            await self._reader.close()
+        for reader in self._readers:
+            with suppress(PulsarException):
+                await reader.close()
         await self._receives.settle()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, Generic, TypeVar
 
@@ -37,10 +37,13 @@ class Receives(Generic[T]):
         """Whether a message is here that nobody has been given."""
         return bool(self._arrived)
 
-    async def get(self) -> T | None:
-        """The next one; None once it is over. Raises what ended a receive."""
+    async def get(self, only: Callable[[], Awaitable[T]] | None = None) -> T | None:
+        """The next one, from `only` one source where that is known to have some; None once it is over.
+
+        Raises what ended a receive.
+        """
         if not self._over and not self._arrived:
-            self._begin()
+            self._begin([only] if only in self._idle else self._idle)
         while not self._arrived and not self._over:
             self._news.clear()
             await self._news.wait()
@@ -60,12 +63,12 @@ class Receives(Generic[T]):
         for received in self._arrived:
             ended_badly(received)
 
-    def _begin(self) -> None:
-        for receive in self._idle:
+    def _begin(self, sources: Iterable[Callable[[], Awaitable[T]]]) -> None:
+        for receive in list(sources):
+            self._idle.remove(receive)
             pending = asyncio.ensure_future(receive())
             pending.add_done_callback(partial(self._arrive, receive))
             self._pending.add(pending)
-        self._idle.clear()
 
     def _arrive(self, receive: Callable[[], Awaitable[T]], received: asyncio.Future[T]) -> None:
         self._pending.discard(received)

@@ -1,0 +1,303 @@
+"""Dead letters over all brokers: looked through without taking, and put back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from contextlib import aclosing
+from dataclasses import replace
+
+import pytest
+
+from tests.support.workers import House
+from trustgraph_prompt.broker import Broker, Consumer, Message
+from trustgraph_prompt.broker.topics import dead_letter_topic
+from trustgraph_prompt.cost import Budget
+from trustgraph_prompt.errors import BrokerUnavailable, ProviderAuthentication, SubscriptionBusy
+from trustgraph_prompt.llm import Call, ScriptedAnswer
+from trustgraph_prompt.worker.dead import Choice, DeadLetter, Place, look, replay
+
+SUBSCRIPTION = "readers"
+
+
+@pytest.fixture
+def place(house: House) -> Place:
+    return Place(house.topic("requests"), SUBSCRIPTION)
+
+
+async def bury(broker: Broker, place: Place, payloads: Iterable[bytes], **why: str) -> None:
+    """Messages that nobody could serve."""
+    consumer = await broker.consumer(place.topic, place.subscription)
+    producer = await broker.producer(place.topic)
+    for payload in payloads:
+        await producer.send(payload, properties={"id": f"r-{payload.decode()}"}, key="k")
+        await consumer.bury(await received(consumer), "because", {"error": "bad", "flow": "f", **why})
+    await producer.close()
+    await consumer.close()
+
+
+async def received(consumer: Consumer) -> Message:
+    async with asyncio.timeout(60):
+        message = await consumer.receive()
+    assert message is not None
+    return message
+
+
+async def seen(broker: Broker, *places: Place, **choice: object) -> list[DeadLetter]:
+    async with asyncio.timeout(90):
+        return [letter async for letter in look(broker, places, Choice(**choice))]  # type: ignore[arg-type]
+
+
+async def replayed(broker: Broker, *places: Place, **choice: object) -> list[tuple[bytes, str | None]]:
+    async with asyncio.timeout(90):
+        chosen = Choice(**choice)  # type: ignore[arg-type]
+        return [(letter.message.data, why) async for letter, why in replay(broker, places, chosen)]
+
+
+def payloads(letters: list[DeadLetter]) -> list[bytes]:
+    return [letter.message.data for letter in letters]
+
+
+async def test_looking_takes_nothing_and_shows_the_oldest_first(broker: Broker, place: Place) -> None:
+    assert await seen(broker, place) == []
+    await bury(broker, place, [b"1", b"2", b"3"], prompt="define")
+
+    for _ in range(2):
+        letters = await seen(broker, place)
+        assert payloads(letters) == [b"1", b"2", b"3"]
+    [first, *_] = letters
+    assert (first.request, first.flow, first.prompt, first.error, first.reason) == (
+        *("r-1", "f", "define", "bad", "because"),
+    )
+    assert (first.size, first.cut, first.message.deliveries, first.message.topic) == (
+        1,
+        False,
+        1,
+        place.topic,
+    )
+
+
+async def test_a_replayed_letter_is_as_it_was_and_counted_anew(broker: Broker, place: Place) -> None:
+    await bury(broker, place, [b"1"], prompt="define")
+    [letter] = await seen(broker, place)
+
+    assert await replayed(broker, place) == [(b"1", None)]
+
+    consumer = await broker.consumer(place.topic, place.subscription)
+    message = await received(consumer)
+    assert replace(message, published=0) == Message(b"1", place.topic, letter.id, {"id": "r-1"}, "k")
+    assert message.published >= letter.message.published
+    await consumer.acknowledge(message)
+    await consumer.close()
+    assert await seen(broker, place) == []
+
+
+async def test_a_letter_that_dies_again_has_the_same_id(broker: Broker, place: Place) -> None:
+    await bury(broker, place, [b"1"])
+    [letter] = await seen(broker, place)
+    await replayed(broker, place)
+    consumer = await broker.consumer(place.topic, place.subscription)
+    await consumer.bury(await received(consumer), "still")
+    await consumer.close()
+
+    [again] = await seen(broker, place)
+    assert (again.id, again.reason, again.message.deliveries) == (letter.id, "still", 1)
+
+
+async def test_what_is_not_chosen_stays_in_its_order(broker: Broker, place: Place) -> None:
+    await bury(broker, place, [b"1", b"2"], prompt="define")
+    await bury(broker, place, [b"3"], prompt="define", error="worse")
+    await bury(broker, place, [b"4", b"5"])
+    [second] = [letter.id for letter in await seen(broker, place) if letter.message.data == b"2"]
+
+    assert payloads(await seen(broker, place, prompt="define", error="bad")) == [b"1", b"2"]
+    assert await replayed(broker, place, ids=frozenset([second, "r-4", "nobody"])) == [
+        (b"2", None),
+        (b"4", None),
+    ]
+    assert payloads(await seen(broker, place)) == [b"1", b"3", b"5"]
+    assert await replayed(broker, place, prompt="define", error="worse") == [(b"3", None)]
+    assert payloads(await seen(broker, place)) == [b"1", b"5"]
+
+
+async def test_only_the_subscription_it_died_in_gets_a_letter_again(broker: Broker, place: Place) -> None:
+    other = await broker.consumer(place.topic, "others")
+    await bury(broker, place, [b"1"])
+    await other.acknowledge(await received(other))
+
+    await replayed(broker, place)
+    producer = await broker.producer(place.topic)
+    await producer.send(b"2")
+
+    assert (await received(other)).data == b"2"
+
+
+async def test_letters_of_several_places_are_told_apart(broker: Broker, place: Place) -> None:
+    other = Place(place.topic, "others")
+    for each in (place, other):
+        (await (await broker.consumer(each.topic, each.subscription)).close())
+    await bury(broker, place, [b"1"])
+    await bury(broker, other, [])
+    others = await broker.consumer(other.topic, other.subscription)
+    await others.bury(await received(others), "theirs")
+    await others.close()
+
+    letters = await seen(broker, place, other)
+    assert [(letter.place, letter.reason) for letter in letters] == [(place, "because"), (other, "theirs")]
+
+
+async def test_a_letter_that_was_cut_stays_and_the_reason_is_told(broker: Broker, place: Place) -> None:
+    await bury(broker, place, [b"head"], bytes="5000000", sha256="abc")
+    await bury(broker, place, [b"whole"], bytes="5000000")
+
+    [(cut, why), (whole, no_reason)] = await replayed(broker, place)
+    assert (cut, why) == (b"head", "only 4 of its 5,000,000 bytes were kept")
+    assert (whole, no_reason) == (b"whole", None)
+    [letter] = await seen(broker, place)
+    assert (letter.cut, letter.size) == (True, 5_000_000)
+
+
+async def test_who_comes_second_is_told_and_who_buries_meanwhile_is_not_stopped(
+    broker: Broker, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.dead.SECONDS_TO_WAIT", 0.2)
+    await bury(broker, place, [b"1", b"2"])
+    async with aclosing(look(broker, [place])) as letters:
+        assert (await anext(letters)).message.data == b"1"
+        with pytest.raises(SubscriptionBusy, match="somebody else is at these dead letters"):
+            await replayed(broker, place)
+        await bury(broker, place, [b"3"])
+        rest = [letter.message.data async for letter in letters]
+    assert rest == [b"2"], "what comes meanwhile is for the next time, or there may be no end"
+    monkeypatch.undo()
+    assert payloads(await seen(broker, place)) == [b"1", b"2", b"3"]
+
+
+async def test_two_who_look_at_once_wait_for_each_other(broker: Broker, place: Place) -> None:
+    await bury(broker, place, [b"1", b"2"])
+
+    both = await asyncio.gather(seen(broker, place), seen(broker, place))
+
+    assert [payloads(letters) for letters in both] == [[b"1", b"2"]] * 2
+
+
+class Failing:
+    """A broker whose producers fail from some message on."""
+
+    def __init__(self, broker: Broker, good: int) -> None:
+        self._broker = broker
+        self._left = good
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._broker, name)
+
+    async def producer(self, topic: str, *, batch: bool = False) -> object:
+        producer = await self._broker.producer(topic, batch=batch)
+        if topic.endswith("-RETRY"):
+            send = producer.send
+
+            async def failing(*args: object, **options: object) -> str:
+                self._left -= 1
+                if self._left < 0:
+                    raise BrokerUnavailable("gone")
+                return await send(*args, **options)  # type: ignore[arg-type]
+
+            producer.send = failing  # type: ignore[method-assign]
+        return producer
+
+
+async def test_what_could_not_be_put_back_is_still_there(broker: Broker, place: Place) -> None:
+    await bury(broker, place, [b"1", b"2", b"3"])
+
+    with pytest.raises(BrokerUnavailable):
+        await replayed(Failing(broker, 1), place)  # type: ignore[arg-type]
+
+    left = payloads(await seen(broker, place))
+    assert left[-2:] == [b"2", b"3"]
+    assert await replayed(broker, place) == [(payload, None) for payload in left]
+
+
+async def test_a_mark_that_somebody_left_behind_is_no_letter(broker: Broker, place: Place) -> None:
+    await bury(broker, place, [b"1"])
+    producer = await broker.producer(dead_letter_topic(place.topic, place.subscription))
+    await producer.send(b"", key="trustgraph-prompt/end", properties={"mark": "of one who was killed"})
+    await bury(broker, place, [b"2"])
+
+    assert payloads(await seen(broker, place)) == [b"1", b"2"]
+    assert await replayed(broker, place) == [(b"1", None), (b"2", None)]
+
+
+async def test_on_a_topic_that_is_not_persistent_whoever_is_there_gets_it(
+    broker: Broker, house: House
+) -> None:
+    place = Place(f"{house.volatile_prefix}/requests", SUBSCRIPTION)
+    await bury(broker, place, [b"1"])
+    consumer = await broker.consumer(place.topic, place.subscription)
+
+    assert await replayed(broker, place) == [(b"1", None)]
+
+    message = await received(consumer)
+    assert (message.data, message.key, dict(message.properties)) == (b"1", "k", {"id": "r-1"})
+    assert await seen(broker, place) == []
+
+
+async def test_a_request_is_served_once_what_was_wrong_is_mended(house: House) -> None:
+    flow = house.flow(budget=Budget(seconds=30))
+    responses = await house.hear(house.topic("responses"))
+    key = "wrong"
+
+    def model(call: Call) -> str | ScriptedAnswer:
+        return "hi" if key == "right" else ScriptedAnswer(error=ProviderAuthentication("who are you?"))
+
+    await house.work(flow, model)
+    id = await house.send(flow, "say", text="chalk")
+    [refused] = await responses.under(id)
+    assert refused["error"]
+    async with asyncio.timeout(60):
+        while not (letters := await seen(house.broker, Place.of(flow))):
+            await asyncio.sleep(0.05)
+    [letter] = letters
+    assert (letter.request, letter.prompt, letter.error, letter.flow) == (id, "say", "llm-error", "f")
+    assert letter.content() == {"id": "say", "terms": {"text": "chalk"}, "streaming": False}
+
+    key = "right"
+    assert len(await replayed(house.broker, Place.of(flow))) == 1
+
+    await responses.until(2)
+    answer = json.loads(responses.messages[-1].data)
+    assert (answer["error"], answer["text"]) == (None, "hi")
+    assert await seen(house.broker, Place.of(flow)) == []
+
+
+@pytest.mark.timeout(300)
+async def test_more_letters_than_are_put_back_at_once(broker: Broker, place: Place) -> None:
+    consumer = await broker.consumer(place.topic, place.subscription)
+    producer = await broker.producer(place.topic)
+    for number in range(100):
+        await producer.send(str(number).encode())
+    for number in range(100):
+        kind = "odd" if number % 2 else "even"
+        await consumer.bury(await received(consumer), "because", {"error": kind})
+
+    assert len(await replayed(broker, place, error="odd")) == 50
+
+    again = sorted([int((await received(consumer)).data) for _ in range(50)])
+    assert again == list(range(1, 100, 2))
+    assert len(await seen(broker, place)) == 50
+
+
+def test_what_is_in_a_letter_is_shown_as_far_as_it_can_be_read() -> None:
+    def content(data: bytes, **properties: str) -> object:
+        return DeadLetter(Place("t", "s"), Message(data, "t", "1", properties)).content()
+
+    assert content(b'{"id": "p", "terms": {"a": "[1]", "b": "no json", "c": 2}}') == {
+        "id": "p",
+        "terms": {"a": [1], "b": "no json", "c": 2},
+    }
+    assert content(b'{"terms": [1]}') == {"terms": [1]}
+    assert content(b"{no json") == "{no json"
+    assert content(b"\xff\xfe") is None
+    assert content("{é".encode()[:-1], bytes="100", sha256="a") == "{"
+    for size in ("1" * 5000, "many", "²"):
+        assert DeadLetter(Place("t", "s"), Message(b"x", "t", "1", {"bytes": size, "sha256": "a"})).size == 1

@@ -1,0 +1,295 @@
+"""`dead`: what could not be served, and why; and served again after a mend."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli.caret import visible
+from trustgraph_prompt.cli.commands import Command, Group
+from trustgraph_prompt.errors import ConfigError, TopicInvalid
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.worker.dead import DeadLetter, Place
+
+app = typer.Typer(
+    cls=Group,
+    help="Dead letters: requests that could not be served, each with its reason.",
+    no_args_is_help=True,
+)
+
+WHERE = "Where to look"
+
+FlowsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--flows",
+        metavar="PATH",
+        help="A flow file, or a folder of them, instead of the bundled.",
+        rich_help_panel=WHERE,
+    ),
+]
+FlowOption = Annotated[
+    str | None, typer.Option("--flow", metavar="NAME", help="One of the flows only.", rich_help_panel=WHERE)
+]
+IdOption = Annotated[
+    str,
+    typer.Option(
+        "--id", metavar="NAME", help="The id of the worker, as `run` has it.", rich_help_panel=WHERE
+    ),
+]
+TopicOption = Annotated[
+    str | None,
+    typer.Option(
+        "--topic",
+        metavar="TOPIC",
+        help="The request topic of a subscription that no flow file names.",
+        rich_help_panel=WHERE,
+    ),
+]
+SubscriptionOption = Annotated[
+    str | None,
+    typer.Option("--subscription", metavar="NAME", help="That subscription.", rich_help_panel=WHERE),
+]
+ErrorOption = Annotated[
+    str | None, typer.Option("--error", metavar="TYPE", help="Only those that died of this error.")
+]
+PromptOption = Annotated[
+    str | None, typer.Option("--prompt", metavar="ID", help="Only those that ask for this prompt.")
+]
+
+REASON = 100
+"""Characters of a reason in a list; `show` has all of it."""
+
+
+@app.command("list", cls=Command, epilog="Example:  trustgraph-prompt dead list --flows flows/ --json")
+def list_(
+    error: ErrorOption = None,
+    prompt: PromptOption = None,
+    flows: FlowsOption = None,
+    flow: FlowOption = None,
+    id: IdOption = "prompt",
+    topic: TopicOption = None,
+    subscription: SubscriptionOption = None,
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Print the dead letters of flows, oldest first. None is taken.
+
+    With --json, each on a line, with its whole reason.
+    """
+    from trustgraph_prompt.worker.dead import Choice, look
+
+    places = _places(flows, flow, id, topic, subscription)
+    choice = Choice(error=error, prompt=prompt)
+
+    async def print_all(connected: Broker) -> int:
+        count, place = 0, None
+        async with aclosing(look(connected, places, choice)) as letters:
+            async for letter in letters:
+                count += 1
+                if as_json:
+                    output.print_object(_facts(letter))
+                    continue
+                if place != letter.place:
+                    place = letter.place
+                    typer.echo(f"{place.topic}, subscription {place.subscription}")
+                typer.echo(_line(letter))
+        return count
+
+    count = options.on_broker(options.existing(broker), print_all)
+    output.note(_counted(count))
+
+
+@app.command(cls=Command, epilog="Example:  trustgraph-prompt dead show 1042 --broker embedded:broker.db")
+def show(
+    letter: Annotated[
+        str, typer.Argument(metavar="ID", help="The id of a letter, as `list` prints it, or of its request.")
+    ],
+    flows: FlowsOption = None,
+    flow: FlowOption = None,
+    id: IdOption = "prompt",
+    topic: TopicOption = None,
+    subscription: SubscriptionOption = None,
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Print a dead letter whole: why it died, its properties, its payload, the terms in it decoded.
+
+    Exits with 1 where there is none.
+    """
+    from trustgraph_prompt.worker.dead import Choice, look
+
+    places, choice = _places(flows, flow, id, topic, subscription), Choice(frozenset([letter]))
+
+    async def print_them(connected: Broker) -> int:
+        count = 0
+        async with aclosing(look(connected, places, choice)) as letters:
+            async for found in letters:
+                count += 1
+                if as_json:
+                    output.print_json(_whole(found))
+                else:
+                    _print_whole(found)
+        return count
+
+    count = options.on_broker(options.existing(broker), print_them)
+    if not count:
+        output.note(f"error: there is no dead letter {letter}")
+        raise typer.Exit(1)
+
+
+@app.command(
+    "replay",
+    cls=Command,
+    epilog="Example:  trustgraph-prompt dead replay --all --error unknown-prompt --flows flows/",
+)
+def replay_(
+    letters: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID…]", help="Ids of letters, as `list` prints them, or of their requests."),
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="All that `list` prints with the same options.")
+    ] = False,
+    error: ErrorOption = None,
+    prompt: PromptOption = None,
+    flows: FlowsOption = None,
+    flow: FlowOption = None,
+    id: IdOption = "prompt",
+    topic: TopicOption = None,
+    subscription: SubscriptionOption = None,
+    broker: options.BrokerOption = options.DEFAULT_BROKER,
+) -> None:
+    """Put dead letters back, to be served again by the flow they died in, as if they came for the first time.
+
+    Exits with 1 where a letter that is named is not there, or was too large to be kept whole.
+    """
+    from trustgraph_prompt.worker.dead import Choice, replay
+
+    if bool(letters) == all_:
+        raise ConfigError("which letters? name them, or say --all")
+    choice = Choice(frozenset(letters or ()), error, prompt)
+    places = _places(flows, flow, id, topic, subscription)
+    unmet, replayed, staying = set(choice.ids), 0, 0
+
+    async def put_back(connected: Broker) -> None:
+        nonlocal replayed, staying
+        async with aclosing(replay(connected, places, choice)) as done:
+            async for letter, why in done:
+                unmet.difference_update((letter.id, letter.request))
+                if why is None:
+                    replayed += 1
+                else:
+                    staying += 1
+                    output.note(f"{letter.id} cannot be replayed: {why}")
+
+    with output.waiting("putting dead letters back"):
+        options.on_broker(options.existing(broker), put_back)
+    typer.echo(f"replayed {_counted(replayed)}")
+    if unmet:
+        output.note(f"error: there is no dead letter {', '.join(sorted(unmet))}")
+    if unmet or (staying and not all_):
+        raise typer.Exit(1)
+
+
+def _places(
+    flows: Path | None, flow: str | None, id: str, topic: str | None, subscription: str | None
+) -> list[Place]:
+    """The subscriptions that the options name. Raises `ConfigError`."""
+    from trustgraph_prompt import bundled
+    from trustgraph_prompt.broker import topics
+    from trustgraph_prompt.worker.dead import Place
+    from trustgraph_prompt.worker.flow import load
+
+    if topic is not None and subscription is not None:
+        if flows is not None or flow is not None:
+            raise ConfigError("names a place, as flows do: say one of them", where="--topic")
+        try:
+            return [Place(topics.resolve(topic), topics.check_subscription(subscription))]
+        except TopicInvalid as error:
+            raise ConfigError(str(error), where="--topic, --subscription") from error
+    if topic is not None or subscription is not None:
+        raise ConfigError("--topic and --subscription belong together")
+    served = {each.name: each for each in load(flows or bundled.flows(), processor=id)}
+    if flow is not None and flow not in served:
+        known = ", ".join(sorted(served))
+        raise ConfigError("there is no such flow", where="--flow", found=flow, expected=f"one of {known}")
+    return [Place.of(each) for each in served.values() if flow in (None, each.name)]
+
+
+def _facts(letter: DeadLetter) -> dict[str, Any]:
+    """What a list says of a letter, for programs."""
+    return {
+        "id": letter.id,
+        "request": letter.request,
+        "topic": letter.place.topic,
+        "subscription": letter.place.subscription,
+        "published": _time(letter),
+        "flow": letter.flow,
+        "prompt": letter.prompt,
+        "error": letter.error,
+        "reason": letter.reason,
+        "deliveries": letter.message.deliveries,
+        "bytes": letter.size,
+        "cut": letter.cut,
+    }
+
+
+def _whole(letter: DeadLetter) -> dict[str, Any]:
+    """All there is, for programs; `content` is None where it is no text."""
+    properties = dict(letter.message.properties)
+    return {
+        **_facts(letter),
+        "key": letter.message.key,
+        "properties": properties,
+        "content": letter.content(),
+    }
+
+
+def _line(letter: DeadLetter) -> str:
+    reason = letter.reason.partition("\n")[0]
+    if len(reason) > REASON or reason != letter.reason:
+        reason = f"{reason[:REASON]}…"
+    size = f"{letter.size:,} B{' (cut)' if letter.cut else ''}"
+    said = (
+        f"  {_time(letter)}  {letter.id}",
+        letter.error or "-",
+        letter.prompt or "-",
+        output.counted(letter.message.deliveries, "delivery", "deliveries"),
+        size,
+        reason,
+    )
+    return visible("  ".join(said))
+
+
+def _print_whole(letter: DeadLetter) -> None:
+    for name, value in _whole(letter).items():
+        if name == "content":
+            break
+        if value not in (None, {}, False):
+            typer.echo(visible(f"{name:13}{_plain(value)}"))
+    content = letter.content()
+    text = content if isinstance(content, str) else output.json_text(content, pretty=True)
+    typer.echo()
+    for line in text.splitlines() if content is not None else ["(no text)"]:
+        typer.echo(visible(line))
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else output.json_text(value)
+
+
+def _time(letter: DeadLetter) -> str:
+    """When it was published first."""
+    return datetime.fromtimestamp(letter.message.published, UTC).isoformat(timespec="seconds")
+
+
+def _counted(count: int) -> str:
+    return output.counted(count, "dead letter") if count else "no dead letters"

@@ -1,0 +1,111 @@
+"""Who answers for each flow of a worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from trustgraph_prompt.cli import options
+from trustgraph_prompt.errors import FlowError
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.llm import Provider
+    from trustgraph_prompt.worker import Flow
+    from trustgraph_prompt.worker.callers import Callers
+    from trustgraph_prompt.worker.flow import ProviderChoice, TopicChoice
+
+    Choice = tuple[ProviderChoice | TopicChoice | None, str | None]
+
+
+class Providers:
+    """Made when the first flow that wants it begins, closed when the last has ended; several may share one.
+
+    A flow that names none is answered by `default` of its model. `dress` puts what observes and limits it
+    around that of a flow. `broker` is the URL of the broker whose `callers` are used.
+    """
+
+    def __init__(
+        self,
+        default: Callable[[str | None], Provider],
+        callers: Callers,
+        broker: str,
+        dress: Callable[[Flow, Provider], Provider],
+    ) -> None:
+        self._default = default
+        self._callers = callers
+        self._broker = broker
+        self._dress = dress
+        self._held: dict[Choice, _Held] = {}
+
+    def of(self, flow: Flow) -> Provider:
+        """The provider of a flow that begins. Raises `ConfigError`."""
+        choice = flow.provider, flow.model
+        if choice not in self._held:
+            self._held[choice] = _Held(self._named(flow) or self._default(flow.model))
+        held = self._held[choice]
+        held.flows += 1
+        return self._dress(flow, held.provider)
+
+    async def released(self, flow: Flow) -> None:
+        """A flow has ended."""
+        from trustgraph_prompt.worker.flow import TopicChoice
+
+        choice = flow.provider, flow.model
+        held = self._held[choice]
+        held.flows -= 1
+        if held.flows == 0:
+            del self._held[choice]
+            await held.provider.close()
+            if isinstance(flow.provider, TopicChoice):
+                await self._callers.forget(flow.provider.request, flow.provider.response)
+
+    async def close(self) -> None:
+        """Close them all."""
+        for held in self._held.values():
+            await held.provider.close()
+
+    def _named(self, flow: Flow) -> Provider | None:
+        """The provider that the flow itself names. Raises `ConfigError`."""
+        from trustgraph_prompt.broker.urls import address
+        from trustgraph_prompt.llm import OpenAIProvider, TopicProvider
+        from trustgraph_prompt.worker.flow import ProviderChoice, TopicChoice
+
+        match flow.provider:
+            case TopicChoice() as over:
+                caller = self._callers.between(over.request, over.response)
+                place = f"{address(self._broker)} {over.request}"
+                return TopicProvider(caller, model=over.model, place=place, timeout=over.timeout)
+            case ProviderChoice() as at:
+                return OpenAIProvider(
+                    at.base_url,
+                    flow.model or at.model,
+                    api_key=_key(flow, at),
+                    prefill=at.prefill,
+                    native_schema=at.native_schema,
+                    images=at.images,
+                )
+            case None:
+                return None
+
+
+@dataclass
+class _Held:
+    provider: Provider
+    flows: int = 0
+
+
+def _key(flow: Flow, choice: ProviderChoice) -> str | None:
+    """The key, which may be missing only where the flow does not say where it is. Raises `ConfigError`."""
+    if choice.key_env is None:
+        return options.api_key()
+    key = options.api_key(choice.key_env)
+    if not key:
+        raise FlowError(
+            "no key there",
+            where=f"flow {flow.name}",
+            path="/provider/key-env",
+            found=choice.key_env,
+            expected="an environment variable that holds the key",
+        )
+    return key

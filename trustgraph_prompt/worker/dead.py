@@ -1,0 +1,252 @@
+"""Dead letters: looked through without taking any, and put back so that they are served again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from uuid import uuid4
+
+import orjson
+import tenacity
+
+from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, envelope, topics
+from trustgraph_prompt.errors import MessageTooLarge, SubscriptionBusy
+from trustgraph_prompt.worker.flow import Flow
+
+AT_ONCE: Final = 32
+"""Letters that are on their way back at a time; each may be of 5 MB."""
+
+SECONDS_TO_WAIT = 10.0
+"""For somebody else who is at the same letters; a worker that buries its first is, for a moment."""
+
+_END: Final = "trustgraph-prompt/end"
+"""The key of a mark behind the last letter."""
+
+_ADDED: Final = ("error", "flow", "prompt")
+"""Properties that `settle.py` gives to a dead letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A subscription, which has dead letters of its own. `topic` is a full name."""
+
+    topic: str
+    subscription: str
+
+    @classmethod
+    def of(cls, flow: Flow) -> Place:
+        """Where a flow receives."""
+        return cls(flow.input.topic, flow.input.subscription)
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """What could not be served, and why; what nobody said is None.
+
+    `id` is the message's, the same however often it dies; `request` is the requester's own, under which it
+    was answered. `error` is the type of the error.
+    """
+
+    place: Place
+    message: Message
+
+    @property
+    def id(self) -> str:
+        return self.message.id
+
+    @property
+    def request(self) -> str | None:
+        return self._said("id")
+
+    @property
+    def flow(self) -> str | None:
+        return self._said("flow")
+
+    @property
+    def prompt(self) -> str | None:
+        return self._said("prompt")
+
+    @property
+    def error(self) -> str | None:
+        return self._said("error")
+
+    @property
+    def reason(self) -> str:
+        return self._said("reason") or ""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the payload as it was received, of which a letter may have kept fewer."""
+        whole, kept = self._said("bytes") or "", len(self.message.data)
+        if self._said("sha256") is None or not whole.isdecimal() or len(whole) > 18:
+            return kept
+        return max(int(whole), kept)
+
+    @property
+    def cut(self) -> bool:
+        """Whether only the beginning of the payload was kept; it cannot be served again."""
+        return self.size > len(self.message.data)
+
+    def content(self) -> Any:
+        """The payload as JSON, the terms of a request decoded; else as text; None where it is neither."""
+        try:
+            value = orjson.loads(self.message.data)
+        except orjson.JSONDecodeError:
+            return _text(self.message.data, cut=self.cut)
+        if isinstance(value, dict) and isinstance(terms := value.get("terms"), dict):
+            value["terms"] = {name: _decoded(term) for name, term in terms.items()}
+        return value
+
+    def _said(self, name: str) -> str | None:
+        return self.message.properties.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which letters are meant: those that fit all that is set. An id is a letter's or its request's."""
+
+    ids: frozenset[str] = frozenset()
+    error: str | None = None
+    prompt: str | None = None
+
+    def has(self, letter: DeadLetter) -> bool:
+        return (
+            (not self.ids or not self.ids.isdisjoint((letter.id, letter.request)))
+            and self.error in (None, letter.error)
+            and self.prompt in (None, letter.prompt)
+        )
+
+
+async def look(
+    broker: Broker, places: Iterable[Place], choice: Choice = Choice()
+) -> AsyncGenerator[DeadLetter, None]:
+    """The letters that nobody has dealt with yet, place by place, oldest first. None is taken.
+
+    Only one can look at a place at a time: raises `SubscriptionBusy` where somebody does; `BrokerError`.
+    """
+    for place in places:
+        async with _alone(broker, place) as consumer, aclosing(_letters(broker, consumer)) as messages:
+            async for message in messages:
+                if choice.has(letter := DeadLetter(place, message)):
+                    yield letter
+
+
+async def replay(
+    broker: Broker, places: Iterable[Place], choice: Choice = Choice()
+) -> AsyncGenerator[tuple[DeadLetter, str | None], None]:
+    """Put letters back, to be served by the subscription they died in and by no other.
+
+    Gives each, and why it stays where it is, if it does: it was cut. Their deliveries are counted anew, and
+    so are the seconds of a budget. A letter is done with once what takes its place is durable; a crash in
+    between leaves both. Of a non-persistent topic, they go to whoever is subscribed to it now, and nobody
+    knows whether somebody is. Letters that die again while this runs are left alone. Raises as `look`.
+    """
+    for place in places:
+        async with (
+            _alone(broker, place) as consumer,
+            _way_back(broker, place) as producer,
+            aclosing(_letters(broker, consumer)) as messages,
+        ):
+            chosen: list[DeadLetter] = []
+            async for message in messages:
+                if choice.has(letter := DeadLetter(place, message)):
+                    chosen.append(letter)
+                if len(chosen) == AT_ONCE:
+                    for each in await _put_back(chosen, consumer, producer):
+                        yield each
+                    chosen.clear()
+            for each in await _put_back(chosen, consumer, producer):
+                yield each
+
+
+@asynccontextmanager
+async def _alone(broker: Broker, place: Place) -> AsyncIterator[Consumer]:
+    """A consumer of the letters; what it does not acknowledge stays as it is.
+
+    Exclusive, for three reasons. Of two people who replay the same letters, one is told. The order is that
+    of the letters. And Pulsar stops a shared consumer that holds 50,000 messages unacknowledged. A reader
+    would not do: it also sees what was acknowledged and is still on the disk.
+    """
+    topic = topics.dead_letter_topic(place.topic, place.subscription)
+    patiently = tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_exception_type(SubscriptionBusy),
+        stop=tenacity.stop_after_delay(SECONDS_TO_WAIT),
+        wait=tenacity.wait_random(0.1, 0.5),
+        reraise=True,
+    )
+    try:
+        consumer: Consumer = await patiently(
+            broker.consumer, topic, topics.DEAD_LETTER_SUBSCRIPTION, type="exclusive"
+        )
+    except SubscriptionBusy as error:
+        raise SubscriptionBusy(
+            f"{topic}: somebody else is at these dead letters; try again when they are done"
+        ) from error
+    try:
+        yield consumer
+    finally:
+        await consumer.close()
+
+
+@asynccontextmanager
+async def _way_back(broker: Broker, place: Place) -> AsyncIterator[Producer]:
+    producer = await broker.producer(envelope.way_back(place))
+    try:
+        yield producer
+    finally:
+        await producer.close()
+
+
+async def _letters(broker: Broker, consumer: Consumer) -> AsyncGenerator[Message, None]:
+    """What was there when this began: up to a mark which is put behind it, and taken away again.
+
+    No broker says where the end of a subscription is, and letters may come faster than they are read.
+    """
+    mark = uuid4().hex
+    producer = await broker.producer(consumer.topic)
+    await producer.send(b"", key=_END, properties={"mark": mark})
+    await producer.close()
+    while message := await consumer.receive():
+        if message.data or message.key != _END or "reason" in message.properties:  # which each letter has
+            yield message
+            continue
+        await consumer.acknowledge(message)  # also one whose owner was killed
+        if message.properties.get("mark") == mark:
+            return
+
+
+async def _put_back(
+    letters: Iterable[DeadLetter], consumer: Consumer, producer: Producer
+) -> list[tuple[DeadLetter, str | None]]:
+    async def put_back(letter: DeadLetter) -> tuple[DeadLetter, str | None]:
+        if letter.cut:
+            return letter, f"only {len(letter.message.data):,} of its {letter.size:,} bytes were kept"
+        asked = {name: text for name, text in letter.message.properties.items() if name not in _ADDED}
+        again = envelope.replayed_letter(letter.place, replace(letter.message, properties=asked))
+        try:
+            await producer.send(again.data, key=again.key, properties=again.properties)
+        except MessageTooLarge as error:
+            return letter, str(error)
+        await consumer.acknowledge(letter.message)
+        return letter, None
+
+    return await asyncio.gather(*map(put_back, letters))
+
+
+def _text(data: bytes, *, cut: bool) -> str | None:
+    """A text; the last character of one that was cut may be half there."""
+    try:
+        return data.decode(errors="ignore" if cut else "strict")
+    except UnicodeDecodeError:
+        return None
+
+
+def _decoded(term: object) -> object:
+    """The value of a term, which is JSON in a text; the text where it is not."""
+    try:
+        return orjson.loads(term) if isinstance(term, str) else term
+    except orjson.JSONDecodeError:
+        return term

@@ -1,0 +1,314 @@
+"""TrustGraph's config service as the source of flows and prompts: hears of changes, and fetches them.
+
+A change is told by a poke on a topic that keeps nothing: pokes get lost, and a service that starts anew says
+so with one that names no change. So everything is fetched again now and then, and whenever a poke is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeGuard
+from uuid import uuid4
+
+from trustgraph_prompt.broker import Broker, Consumer, Message
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError, FlowError, RequestError
+from trustgraph_prompt.wire import ConfigPush
+from trustgraph_prompt.worker.config import Prompts
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.metrics import Metrics
+from trustgraph_prompt.worker.trustgraph.client import ConfigClient, Values, is_reserved
+from trustgraph_prompt.worker.trustgraph.processor import Processor
+from trustgraph_prompt.worker.watch import Watch
+
+log = logging.getLogger(__name__)
+
+PROMPTS = "prompt"
+"""The type of config that holds prompts, whatever the id of the processor."""
+
+SECONDS_BETWEEN_FETCHES = 120.0
+"""Of everything, give or take a quarter: so long may a change stay unnoticed whose poke was lost."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
+"""Seconds before what could not be fetched is fetched again; doubled each time."""
+
+SERVICE = "config service"
+
+
+class ConfigService:
+    """Keeps `prompts` and flows as the service says: `serve` is given all flows whenever one has changed.
+
+    A workspace's flows are served once its prompts are there. What is refused leaves its last good version in
+    force. `said` is told what cannot be fetched, `fetched` of which version that was which is in force.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        prompts: Prompts,
+        processor: Processor,
+        serve: Callable[[Iterable[Flow]], None],
+        metrics: Metrics,
+        said: MutableMapping[str, str],
+        watch: Watch,
+        fetched: Callable[[int], None] = lambda version: None,
+    ) -> None:
+        self.refused: dict[str, ConfigError] = {}
+        self._broker = broker
+        self._prompts = prompts
+        self._processor = processor
+        self._serve = serve
+        self._metrics = metrics
+        self._said = said
+        self._watch = watch
+        self._fetched = fetched
+        self._workspaces: dict[str, _Workspace] = {}
+        self._pokes: Consumer | None = None
+        self._client: ConfigClient | None = None
+        self._heard: int | None = None
+        self._due = _Due()
+
+    async def load(self) -> None:
+        """Hear of changes from now on, and fetch everything. Raises `BrokerError`."""
+        await self.close()
+        self._heard, self._due = None, _Due()
+        space = self._processor.space
+        topic = f"non-persistent://{space}/notify/config"
+        self._pokes = await self._broker.consumer(topic, str(uuid4()), type="exclusive")
+        self._client = await ConfigClient.open(self._broker, space)
+        self._due.add_later(await self._fetch(self._client, EVERYTHING), FIRST_PAUSE)
+
+    async def follow(self) -> None:
+        """Fetch what changes after `load`, until closed. Raises `BrokerError`."""
+        pokes = self._pokes
+        if pokes is None or self._client is None:
+            raise BrokerClosed("the config was not loaded")
+        lost = False
+
+        async def lose() -> None:
+            nonlocal lost
+            lost = True
+            await pokes.close()
+
+        fetching = asyncio.create_task(self._fetch_what_is_due(self._client))
+        try:
+            with self._watch.over(SERVICE, pokes.check, lose):
+                while message := await pokes.receive():
+                    self._hear(message)
+            if lost:
+                raise BrokerClosed(f"{pokes.topic}: the broker no longer tells what changes")
+        finally:
+            fetching.cancel()
+            await asyncio.wait([fetching])
+
+    async def close(self) -> None:
+        """End `follow`. Idempotent."""
+        for each in (self._pokes, self._client):
+            if each is not None:
+                with suppress(BrokerError):
+                    await each.close()
+
+    def _hear(self, message: Message) -> None:
+        """Note what a poke says is stale; everything, where it shows that others were not heard."""
+        try:
+            push = ConfigPush.decode(message.data)
+        except RequestError as error:
+            log.warning("a notice of changed config cannot be read: %s", error)
+            self._due.add(EVERYTHING)
+            return
+        missed = self._heard is not None and push.version != self._heard + 1
+        self._heard = push.version
+        lifecycle = push.workspace_changes
+        touched = {*lifecycle.created, *lifecycle.deleted} if lifecycle else set()
+        if missed or not (push.changes or touched):
+            self._due.add(EVERYTHING)
+        else:
+            self._due.add(
+                _Stale(
+                    flows=touched | set(push.changes.get(self._processor.type, ())),
+                    prompts=touched | set(push.changes.get(PROMPTS, ())),
+                )
+            )
+
+    async def _fetch_what_is_due(self, client: ConfigClient) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            stale = await self._due.take(SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25))
+            before = client.version
+            try:
+                missing = await self._fetch(client, stale)
+            except BrokerError as error:
+                self._trouble(SERVICE, error)
+                missing = stale
+            except Exception:
+                log.exception("this is a defect of the worker; the config stays as it was")
+                missing = stale
+            if client.version < before:  # a database that was wiped
+                self._due.add(EVERYTHING)
+            if missing:
+                self._due.add_later(missing, pause * random.uniform(0.75, 1.25))
+            pause = min(LONGEST_PAUSE, pause * 2) if missing else FIRST_PAUSE
+
+    async def _fetch(self, client: ConfigClient, stale: _Stale) -> _Stale:
+        """Fetch what is stale and put it in force; gives what could not be had.
+
+        Raises `BrokerError` where the service does not answer at all.
+        """
+        missing = _Stale()
+        for name, values in (await self._flows(client, stale)).items():
+            if self._had(values, f"flows of workspace {name}"):
+                self._define(name, values)
+            else:
+                missing.flows.add(name)
+        if self._processor.kind == "prompt-request":
+            for name, values in (await self._templates(client, stale)).items():
+                if self._had(values, f"prompts of workspace {name}"):
+                    await self._swap(name, values)
+                else:
+                    missing.prompts.add(name)
+        self._said.pop(SERVICE, None)
+        self._fetched(client.version)
+        self._serve(flow for each in self._workspaces.values() if each.ready for flow in each.flows.values())
+        return missing
+
+    async def _flows(self, client: ConfigClient, stale: _Stale) -> Mapping[str, Values | BrokerError]:
+        """The definitions of flows in the workspaces that are stale."""
+        type = self._processor.type
+        if not stale.everything:
+            return await client.each((name for name in stale.flows if not is_reserved(name)), type)
+        found = await client.everywhere(type)
+        for name in self._prompts.keys() - self._workspaces.keys():
+            self._forget(name)
+        return dict.fromkeys(self._workspaces, Values()) | found
+
+    async def _templates(self, client: ConfigClient, stale: _Stale) -> Mapping[str, Values | BrokerError]:
+        """The prompts of the workspaces that have flows, where they are stale or not there yet."""
+        wanted = [
+            name
+            for name, workspace in self._workspaces.items()
+            if stale.everything or name in stale.prompts or workspace.prompts is None
+        ]
+        return await client.each(wanted, PROMPTS)
+
+    def _had(self, values: Values | BrokerError, what: str) -> TypeGuard[Values]:
+        """Whether the service gave the values; why not is said."""
+        if isinstance(values, BrokerError):
+            self._trouble(what, values)
+            return False
+        self._said.pop(what, None)
+        return True
+
+    def _trouble(self, what: str, error: BrokerError) -> None:
+        if self._said.get(what) != str(error):
+            log.error("%s: %s", what, error)
+        self._said[what] = str(error)
+
+    def _define(self, name: str, values: Values) -> None:
+        """The flows of a workspace are these from now on; the last good one of each that is refused."""
+        workspace = self._workspaces.pop(name, None) or _Workspace()
+        flows: dict[str, Flow] = {}
+        refused: dict[str, ConfigError] = {}
+        for variant, text in values.items():
+            try:
+                flows[variant] = self._processor.flow(name, variant, text)
+            except FlowError as error:
+                refused[variant] = error
+                if variant in workspace.flows:
+                    flows[variant] = workspace.flows[variant]
+        self._refuse(self._processor.type, name, refused)
+        workspace.flows = flows
+        if flows:
+            workspace.ready = workspace.ready or self._processor.kind != "prompt-request"
+            self._workspaces[name] = workspace
+
+    async def _swap(self, name: str, values: Values) -> None:
+        """The prompts of a workspace are these from now on; those that flows of it had never been refused."""
+        workspace = self._workspaces[name]
+        if values == workspace.prompts:
+            return
+        snapshot = await self._prompts.replace(name, values)
+        self._refuse(
+            PROMPTS,
+            name,
+            {entry: error.at(f"{PROMPTS} {name}/{entry}") for entry, error in snapshot.refused.items()},
+        )
+        workspace.prompts, workspace.ready = values, True
+        self._metrics.configured(name, snapshot)
+        log.info("prompts of workspace %s changed", name, extra={"prompts": len(snapshot.prompts)})
+
+    def _forget(self, name: str) -> None:
+        """A workspace that has had no flows for a while."""
+        self._prompts.forget(name)
+        self._refuse(PROMPTS, name, {})
+        self._metrics.forgotten(name)
+
+    def _refuse(self, type: str, workspace: str, errors: Mapping[str, ConfigError]) -> None:
+        """Of this type and workspace these entries are refused now, and no others."""
+        prefix = f"{type} {workspace}/"
+        refused = {prefix + entry: error for entry, error in errors.items()}
+        for key in [key for key in self.refused if key.startswith(prefix) and key not in refused]:
+            del self.refused[key]
+        for key, error in refused.items():
+            if str(self.refused.get(key)) != str(error):
+                log.error("config entry refused, its last good version stays: %s", error)
+            self.refused[key] = error
+
+
+@dataclass(slots=True)
+class _Workspace:
+    """`prompts` as they were fetched, None before that. `ready`: its flows may be served."""
+
+    flows: dict[str, Flow] = field(default_factory=dict)
+    prompts: Values | None = None
+    ready: bool = False
+
+
+@dataclass(slots=True)
+class _Stale:
+    """What is to be fetched: the flows and the prompts of some workspaces, or everything."""
+
+    flows: set[str] = field(default_factory=set)
+    prompts: set[str] = field(default_factory=set)
+    everything: bool = False
+
+    def __bool__(self) -> bool:
+        return self.everything or bool(self.flows or self.prompts)
+
+    def __or__(self, other: _Stale) -> _Stale:
+        return _Stale(
+            self.flows | other.flows, self.prompts | other.prompts, self.everything or other.everything
+        )
+
+
+EVERYTHING = _Stale(everything=True)
+
+
+class _Due:
+    """What is stale, all that there is together."""
+
+    def __init__(self) -> None:
+        self._stale = _Stale()
+        self._news = asyncio.Event()
+
+    def add(self, stale: _Stale) -> None:
+        self._stale |= stale
+        if self._stale:
+            self._news.set()
+
+    def add_later(self, stale: _Stale, seconds: float) -> None:
+        asyncio.get_running_loop().call_later(seconds, self.add, stale)
+
+    async def take(self, seconds: float) -> _Stale:
+        """What is stale, once anything is; everything after so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        except TimeoutError:
+            return EVERYTHING
+        self._news.clear()
+        stale, self._stale = self._stale, _Stale()
+        return stale

@@ -1,0 +1,153 @@
+"""What a process is to TrustGraph, and what its definitions of flows mean for us."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.cost import Budget
+from trustgraph_prompt.errors import FlowError, TopicInvalid
+from trustgraph_prompt.worker.flow import HOTTEST, Flow, Input, Outputs, TopicChoice
+
+REQUESTERS_WAIT = 600.0
+"""Seconds, unless they were told otherwise; then they hear of nothing any more."""
+
+BUDGET = Budget(seconds=REQUESTERS_WAIT - 60)
+"""So that a requester that waits as long as it usually does hears at least an error."""
+
+SECONDS_FOR_A_COMPLETION = 270.0
+"""Without a response. TrustGraph's workers lose what met a rate limit: there is time to ask once more."""
+
+CONCURRENCY = 64
+"""Requests in work at once, unless said otherwise. TrustGraph's own services take one."""
+
+OFTEN = 1_000
+"""As often as the seconds of the budget allow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """What a process is to TrustGraph: its `id` names its type of config and its subscriptions.
+
+    `concurrency` is how many requests of a flow are in work at once. `asks_topics`: prompts are put to the
+    text-completion topics of their flow. `space` is the topic space (tenant) of the config service.
+    """
+
+    id: str = "prompt"
+    kind: Literal["prompt-request", "text-completion"] = "prompt-request"
+    concurrency: int = CONCURRENCY
+    asks_topics: bool = True
+    space: str = "tg"
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What it runs with, for who looks at its metrics."""
+        return {"id": self.id, "concurrency": str(self.concurrency)}
+
+    @property
+    def type(self) -> str:
+        """The type of config that defines the flows of this processor."""
+        return f"processor:{self.id}"
+
+    def flow(self, workspace: str, variant: str, text: str) -> Flow:
+        """The flow of a definition, `{"topics": {spec: queue}, "parameters": {name: text}}`.
+
+        Raises `FlowError` saying what is wrong with it.
+        """
+        where = f"{self.type} {workspace}/{variant}"
+        definition = _object(text, where)
+        named, parameters = (_member(definition, key, where) for key in ("topics", "parameters"))
+        specs = ["request", "response"]
+        if self.asks_topics:
+            specs += ["text-completion-request", "text-completion-response"]
+        topic = _topics(named, specs, where)
+        return Flow(
+            name=f"{workspace}/{variant}",
+            workspace=workspace,
+            input=Input(topic["request"], f"{self.id}--{workspace}--{variant}--request", self.kind),
+            outputs=Outputs(response=topic["response"]),
+            concurrency=self.concurrency,
+            deliveries=OFTEN,
+            budget=BUDGET,
+            provider=TopicChoice(
+                topic["text-completion-request"],
+                topic["text-completion-response"],
+                timeout=SECONDS_FOR_A_COMPLETION,
+            )
+            if self.asks_topics
+            else None,
+            model=_model(parameters, where) if self.kind == "text-completion" else None,
+            temperature=_temperature(parameters, where) if self.kind == "text-completion" else None,
+            trustgraph=True,
+        )
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise FlowError(f"the definition is no JSON: {error}", where=where) from None
+    if not isinstance(value, dict):
+        raise FlowError("the definition is no object", where=where, found=value, expected="an object")
+    return value
+
+
+def _member(definition: dict[str, Any], key: str, where: str) -> dict[str, Any]:
+    value = definition.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise FlowError("no object", where=where, path=f"/{key}", found=value, expected="an object")
+    return value
+
+
+def _topics(named: dict[str, Any], specs: list[str], where: str) -> dict[str, str]:
+    """The topics of the specs, each another one."""
+    taken: dict[str, str] = {}
+    for spec in specs:
+        path, queue = f"/topics/{spec}", named.get(spec)
+        if not isinstance(queue, str):
+            raise FlowError("no topic", where=where, path=path, found=queue, expected="the name of a queue")
+        try:
+            topic = topics.resolve(queue)
+        except TopicInvalid as error:
+            raise FlowError(str(error), where=where, path=path) from None
+        for other, its in taken.items():
+            if topic == its:
+                raise FlowError(
+                    "the flow would hear itself",
+                    where=where,
+                    path=path,
+                    found=queue,
+                    expected=f"another topic than /topics/{other}",
+                )
+        taken[spec] = topic
+    return taken
+
+
+def _model(parameters: dict[str, Any], where: str) -> str | None:
+    model = parameters.get("model")
+    if model is not None and not isinstance(model, str):
+        raise FlowError("no model", where=where, path="/parameters/model", found=model, expected="a name")
+    return model or None
+
+
+def _temperature(parameters: dict[str, Any], where: str) -> float | None:
+    """TrustGraph's parameters are texts."""
+    value = parameters.get("temperature")
+    if value is None or value == "":
+        return None
+    with suppress(ValueError, OverflowError, TypeError):
+        if not isinstance(value, bool) and "_" not in str(value) and 0 <= float(value) <= HOTTEST:
+            return float(value)
+    raise FlowError(
+        "no temperature",
+        where=where,
+        path="/parameters/temperature",
+        found=value,
+        expected=f"a number from 0 to {HOTTEST}",
+    )
