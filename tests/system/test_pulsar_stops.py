@@ -17,7 +17,7 @@ from tests.support.pulsar_proxy import PulsarProxy
 from tests.support.pulsar_traffic import Traffic, traffic
 from tests.support.restless_model import RestlessModel
 from tests.support.worker_processes import Site
-from trustgraph_prompt.worker.worker import SECONDS_TO_GIVE_UP
+from trustgraph_prompt.worker.serving import SECONDS_TO_GIVE_UP
 
 pytestmark = pytest.mark.pulsar
 
