@@ -55,6 +55,7 @@ class Watch:
             yield
         finally:
             self._parts.remove(part)
+            part.leave_alone()
             self._health.waiting.pop(name, None)
             self._metrics.part(name, well=False)
 
@@ -65,17 +66,18 @@ class Watch:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await self.look()
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            await asyncio.gather(self.look(), asyncio.sleep(SECONDS_BETWEEN_LOOKS))
 
     async def look(self) -> None:
-        """One look at every part."""
-        parts = list(self._parts)
-        await asyncio.gather(*(self._ask(part) for part in parts))
-        answers = any(part.renew is not None and part.trouble is None for part in parts)
-        for part in parts:
-            if part in self._parts:
-                self._judge(part, answers)
+        """One look at every part; who takes long to answer keeps nobody from being looked at."""
+        for part in self._parts:
+            if part.asking is None or part.asking.done():
+                part.asking = asyncio.create_task(self._ask(part), name=f"look at {part.name}")
+        if asking := [part.asking for part in self._parts if part.asking is not None]:
+            await asyncio.wait(asking, timeout=SECONDS_BETWEEN_LOOKS)
+        answers = any(part.renew is not None and part.trouble is None for part in self._parts)
+        for part in self._parts:
+            self._judge(part, answers)
 
     async def _ask(self, part: _Part) -> None:
         try:
@@ -115,6 +117,7 @@ class _Part:
     trouble: BrokerError | None = None
     failures: int = 0
     since: float = 0.0
+    asking: asyncio.Task[None] | None = None
     _renewal: asyncio.Task[None] | None = None
 
     def failed(self, trouble: BrokerError, now: float) -> None:
@@ -122,6 +125,10 @@ class _Part:
             self.since = now
         self.failures += 1
         self.trouble = trouble
+
+    def leave_alone(self) -> None:
+        if self.asking is not None:
+            self.asking.cancel()
 
     def begin_renewal(self) -> None:
         """In the background: what is gone may take its time to end."""

@@ -25,6 +25,9 @@ SECONDS_FOR_A_COMPLETION = 270.0
 CONCURRENCY = 64
 """Requests in work at once, unless said otherwise. TrustGraph's own services take one."""
 
+TEMPERATURE = 0.0
+"""Of TrustGraph's text completions, where neither flow nor request names one."""
+
 OFTEN = 1_000
 """As often as the seconds of the budget allow."""
 
@@ -65,6 +68,7 @@ class Processor:
         if self.asks_topics:
             specs += ["text-completion-request", "text-completion-response"]
         topic = _topics(named, specs, where)
+        answers = self.kind == "text-completion"
         return Flow(
             name=f"{workspace}/{variant}",
             workspace=workspace,
@@ -80,8 +84,8 @@ class Processor:
             )
             if self.asks_topics
             else None,
-            model=_model(parameters, where) if self.kind == "text-completion" else None,
-            temperature=_temperature(parameters, where) if self.kind == "text-completion" else None,
+            model=_model(parameters, where) if answers else None,
+            temperature=_temperature(parameters, where) if answers else None,
             trustgraph=True,
         )
 
@@ -136,11 +140,11 @@ def _model(parameters: dict[str, Any], where: str) -> str | None:
     return model or None
 
 
-def _temperature(parameters: dict[str, Any], where: str) -> float | None:
+def _temperature(parameters: dict[str, Any], where: str) -> float:
     """TrustGraph's parameters are texts."""
     value = parameters.get("temperature")
     if value is None or value == "":
-        return None
+        return TEMPERATURE
     with suppress(ValueError, OverflowError, TypeError):
         if not isinstance(value, bool) and "_" not in str(value) and 0 <= float(value) <= HOTTEST:
             return float(value)
