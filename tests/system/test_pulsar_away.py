@@ -29,6 +29,8 @@ pytestmark = pytest.mark.pulsar
 KILLS = 5
 ANSWERED_BETWEEN_KILLS = 50
 SECONDS_BETWEEN_REQUESTS = 0.05
+AHEAD = 100
+"""So many requests may wait for an answer before no more are made."""
 SECONDS_TO_BE_AWAY = 3.0
 SECONDS_TO_COME_BACK = 180.0
 
@@ -51,12 +53,14 @@ async def mortal_site(mortal: PulsarServer, tmp_path: Path) -> AsyncIterator[Sit
 
 @asynccontextmanager
 async def load(flow: Traffic) -> AsyncIterator[None]:
-    """Requests at a steady pace for the time of the block, each published until the broker has taken it."""
+    """Requests for the time of the block, each published until the broker has taken it."""
     async with await connect(flow.site.url) as broker, asyncio.TaskGroup() as sending:
         producer, over = await broker.producer(flow.requests), asyncio.Event()
 
         async def pace() -> None:
             while not over.is_set():
+                while len(flow.sent) - len(flow.responses.messages) > AHEAD:
+                    await asyncio.sleep(SECONDS_BETWEEN_REQUESTS)
                 flow.sent.append(id := f"r{len(flow.sent)}")
                 sending.create_task(_insist(producer, id))
                 await asyncio.sleep(SECONDS_BETWEEN_REQUESTS)
@@ -109,7 +113,7 @@ async def test_a_broker_that_is_killed_under_load_loses_nothing_and_no_call_is_p
                     len(flow.responses.messages) + ANSWERED_BETWEEN_KILLS, SECONDS_TO_COME_BACK
                 )
                 recoveries.append(await fall(mortal, worker))
-        unanswered = await flow.responses.missing(flow.sent)
+        unanswered = await flow.responses.missing(flow.sent, SECONDS_TO_COME_BACK)
         answers = [Answer.decode(message.data) for message in await flow.published("answers")]
         objects = {message.properties["id"] for message in await flow.published("objects")}
         worker.send_signal(signal.SIGTERM)

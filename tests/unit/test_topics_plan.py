@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt import bundled
-from trustgraph_prompt.broker.pulsar_admin import Finding, Found, FoundTopic, Layout, Topic, compare
-from trustgraph_prompt.errors import TopicInvalid
+from trustgraph_prompt.broker.pulsar_admin import (
+    Finding,
+    Found,
+    FoundTopic,
+    Layout,
+    Topic,
+    admin_url,
+    compare,
+)
+from trustgraph_prompt.errors import ConfigError, TopicInvalid
 from trustgraph_prompt.worker import flow
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice
 from trustgraph_prompt.worker.layout import layout
@@ -229,3 +237,22 @@ def test_names_are_quoted_in_paths() -> None:
     paths = [finding.step.path for finding in compare(wanted, Found(("c",))) if finding.step]
     assert paths[2] == "persistent/t/n/a:b%3Fc%25d%23%C3%A9"
     assert paths[3] == f"{paths[2]}/subscription/s%3B1"
+
+
+@pytest.mark.parametrize(
+    ("broker", "admin"),
+    [
+        ("pulsar://h:6650", "http://h:8080"),
+        ("pulsar+ssl://h:6651", "https://h:8443"),
+        ("pulsar://a:6650,b:6650", "http://a:8080"),
+        ("pulsar://[::1]:16650", "http://[::1]:8080"),
+    ],
+)
+def test_the_admin_api_is_looked_for_beside_the_broker(broker: str, admin: str) -> None:
+    assert admin_url(broker) == admin
+
+
+@pytest.mark.parametrize("broker", ["", "kafka://h", "pulsar://", "pulsar://[h", "http://h:8080"])
+def test_what_is_no_pulsar_has_no_admin_api(broker: str) -> None:
+    with pytest.raises(ConfigError, match="no Pulsar's URL"):
+        admin_url(broker)

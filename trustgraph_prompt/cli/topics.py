@@ -12,7 +12,7 @@ import typer
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.commands import Command, Group
 from trustgraph_prompt.cli.config import DEFAULT_TOPIC, TopicOption
-from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
+from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker.pulsar_admin import Finding, Layout, PulsarAdmin, Step
@@ -142,13 +142,10 @@ def _wanted(flows: Path | None, id: str, topic: str, *, trustgraph: bool) -> Lay
     from trustgraph_prompt.worker import flow
     from trustgraph_prompt.worker.layout import layout
 
-    if not trustgraph:
-        return layout(flow.load(flows or bundled.flows(), processor=id), topic)
-    if flows is not None:
-        raise ConfigError(
-            "TrustGraph tells its flows itself", where="--flows", found=str(flows), expected="not both"
-        )
-    return Layout.of_trustgraph()
+    if trustgraph:
+        options.check_trustgraph(flows)
+        return Layout.of_trustgraph()
+    return layout(flow.load(flows or bundled.flows(), processor=id), topic)
 
 
 def _needs_nothing(broker: str) -> bool:
@@ -159,9 +156,11 @@ def _needs_nothing(broker: str) -> bool:
 
 
 async def _with(broker: str, url: str | None, action: Callable[[PulsarAdmin], Awaitable[T]]) -> T:
-    from trustgraph_prompt.broker.pulsar_admin import PulsarAdmin, admin_url
+    from trustgraph_prompt.broker.pulsar.access import Access
+    from trustgraph_prompt.broker.pulsar_admin import PulsarAdmin, admin_url, authorization, trust
 
-    async with PulsarAdmin(url or admin_url(broker)) as admin:
+    at, access = url or admin_url(broker), Access.from_environment()
+    async with PulsarAdmin(at, authorization=await authorization(access), trust=trust(access)) as admin:
         return await action(admin)
 
 

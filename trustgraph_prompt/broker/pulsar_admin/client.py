@@ -22,10 +22,18 @@ _LARGEST: Final = 4 * 1024 * 1024
 
 
 def admin_url(broker: str) -> str:
-    """Where the admin API of the broker at a `pulsar://` URL is, unless somebody has put it elsewhere."""
+    """Where the admin API of the broker at a `pulsar://` URL is, unless somebody has put it elsewhere.
+
+    Raises `ConfigError` where that is no Pulsar's URL.
+    """
     scheme, _, rest = broker.partition("://")
-    first = rest.partition(",")[0]
-    host = urlsplit(f"//{first}").hostname or "localhost"
+    try:
+        host = urlsplit(f"//{rest.partition(',')[0]}").hostname
+    except ValueError:
+        host = None
+    if host is None or scheme not in ("pulsar", "pulsar+ssl"):
+        expected = "pulsar://HOST:PORT or pulsar+ssl://HOST:PORT"
+        raise ConfigError("this is no Pulsar's URL", found=broker, expected=expected)
     host = f"[{host}]" if ":" in host else host
     return f"https://{host}:8443" if scheme == "pulsar+ssl" else f"http://{host}:8080"
 
@@ -111,21 +119,13 @@ class PulsarAdmin:
             # A broker sends on what another one owns. Who follows for us would leave the credentials behind.
             if response.status in (302, 307, 308) and (location := response.headers.get("Location")):
                 return response.status, b"", self._elsewhere(url, location)
-            return response.status, await self._read(response), None
+            return response.status, await body_of(response, self.url), None
 
     def _elsewhere(self, url: URL, location: str) -> URL:
         target = url.join(URL(location, encoded=True))
         if target.scheme not in ("http", "https") or (url.scheme == "https" and target.scheme != "https"):
             raise BrokerError(f"{self.url}: sent on to {excerpt(str(target))}, which is not safe to follow")
         return target
-
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        body = bytearray()
-        async for chunk in response.content.iter_any():
-            body += chunk
-            if len(body) > _LARGEST:
-                raise BrokerError(f"{self.url}: an answer of more than {_LARGEST:,} bytes")
-        return bytes(body)
 
     def _value(self, body: bytes, kind: type[T], what: str) -> T:
         try:
@@ -154,6 +154,16 @@ class PulsarAdmin:
             found=found,
             expected="JSON, as Pulsar gives it",
         )
+
+
+async def body_of(response: aiohttp.ClientResponse, where: str) -> bytes:
+    """All of a body. Raises `BrokerError` where it is too large for any answer."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > _LARGEST:
+            raise BrokerError(f"{where}: an answer of more than {_LARGEST:,} bytes")
+    return bytes(body)
 
 
 def _checked(url: str) -> str:
