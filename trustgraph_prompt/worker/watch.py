@@ -7,10 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from time import gmtime, strftime, time
+from time import time
 
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
-from trustgraph_prompt.worker.health import Health
+from trustgraph_prompt.worker.health import Health, lasting
 from trustgraph_prompt.worker.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -103,8 +103,7 @@ class Watch:
             return
         if part.name not in self._health.waiting:
             log.error("%s is away: %s", part.name, part.trouble)
-        since = strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(part.since))
-        self._health.waiting[part.name] = f"{part.trouble} (since {since})"
+        self._health.waiting[part.name] = lasting(part.trouble, part.since)
         if gone or (answers and self._clock() - part.since > SECONDS_TO_RENEWAL):
             part.begin_renewal()
 
