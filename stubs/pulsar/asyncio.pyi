@@ -1,6 +1,6 @@
 from datetime import timedelta
 
-from pulsar import ConsumerType, FileLogger, InitialPosition, Message, MessageId, Result
+from pulsar import Authentication, ConsumerType, FileLogger, InitialPosition, Message, MessageId, Result
 
 class PulsarException(Exception):
     def __init__(self, result: Result, msg: str | None = None) -> None: ...
@@ -22,6 +22,7 @@ class Consumer:
     async def receive(self) -> Message: ...
     async def acknowledge(self, message: MessageId | Message) -> None: ...
     async def get_last_message_id(self) -> MessageId: ...
+    async def unsubscribe(self) -> None: ...
     async def close(self) -> None: ...
 
 class Reader:
@@ -30,8 +31,22 @@ class Reader:
     async def has_message_available(self) -> bool: ...
     async def close(self) -> None: ...
 
+class _Client:
+    def close(self) -> None: ...
+
 class Client:
-    def __init__(self, service_url: str, *, logger: FileLogger | None = None) -> None: ...
+    _client: _Client
+    def __init__(
+        self,
+        service_url: str,
+        *,
+        logger: FileLogger | None = None,
+        authentication: Authentication | None = None,
+        tls_validate_hostname: bool = False,
+        tls_trust_certs_file_path: str | None = None,
+        tls_certificate_file_path: str | None = None,
+        tls_private_key_file_path: str | None = None,
+    ) -> None: ...
     async def create_producer(
         self, topic: str, *, batching_enabled: bool = True, max_pending_messages: int = 1000
     ) -> Producer: ...

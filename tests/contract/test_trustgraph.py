@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.trustgraph_services import (
     Completion,
+    CompletionWorker,
     ConfigService,
     completion_worker,
     config_service,
@@ -20,17 +21,27 @@ from tests.support.trustgraph_services import (
 )
 from tests.support.workers import Heard, Working
 from trustgraph_prompt.broker import Broker
+from trustgraph_prompt.broker.topics import resolve
 from trustgraph_prompt.cli.providers import Providers
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Prompts, Worker
 from trustgraph_prompt.worker.callers import Callers
 from trustgraph_prompt.worker.trustgraph import Processor
 
-CHALK = {"entity": "chalk", "definition": "a soft white limestone"}
-
 
 def template(prompt: str, **settings: object) -> str:
     return json.dumps({"prompt": prompt, **settings})
+
+
+class AtWork(Working):
+    """A worker at work, which tells which flows it serves."""
+
+    async def serves(self, topics: dict[str, str]) -> None:
+        """Returns when it serves flows on these request topics, by name, and no others."""
+        wanted = {name: resolve(topic) for name, topic in topics.items()}
+        serving = self.worker.serving
+        await until(lambda: {flow.name: flow.input.topic for flow in serving.flows} == wanted)
+        await serving.begun()
 
 
 @dataclass
@@ -45,19 +56,26 @@ class Place:
     def topics(self, flow: str = "f", workspace: str = "default") -> dict[str, str]:
         return flow_topics(self.space, workspace, flow)
 
-    async def answer(self, flow: str = "f", workspace: str = "default", text: str | None = None) -> None:
-        """Completions of a flow: what was asked, or a text."""
+    async def answer(
+        self,
+        flow: str = "f",
+        workspace: str = "default",
+        *,
+        delay: float = 0.0,
+        script: Callable[[dict[str, Any]], Completion] | None = None,
+    ) -> CompletionWorker:
+        """Completions for a flow: what was asked, unless a script says otherwise."""
         queues = self.topics(flow, workspace)
-        await self.stack.enter_async_context(
+        return await self.stack.enter_async_context(
             completion_worker(
                 self.broker,
                 queues["text-completion-request"],
                 queues["text-completion-response"],
-                lambda request: Completion(text if text is not None else request["prompt"]),
+                script or (lambda request: Completion(request["prompt"], delay=delay)),
             )
         )
 
-    async def work(self, drain_timeout: float = 30.0) -> Working:
+    async def work(self, drain_timeout: float = 30.0, *, concurrency: int = 8, ready: bool = True) -> AtWork:
         callers = Callers(self.broker)
         self.stack.push_async_callback(callers.close)
 
@@ -71,12 +89,13 @@ class Place:
             Prompts(None, ()),
             providers.of,
             released=providers.released,
-            processor=Processor(space=self.space),
+            processor=Processor(space=self.space, concurrency=concurrency),
             drain_timeout=drain_timeout,
         )
-        working = Working(worker, asyncio.create_task(worker.run()))
+        working = AtWork(worker, asyncio.create_task(worker.run()))
         self.stack.push_async_callback(working.stop)
-        await working.ready()
+        if ready:
+            await working.ready()
         return working
 
     async def hear(self, flow: str = "f", workspace: str = "default") -> Asking:
@@ -101,18 +120,19 @@ class Asking:
     topic: str
     heard: Heard
     asked: int = 0
+    published: int = 0
 
     async def ask(self, prompt: str, *, streaming: bool = False, **terms: object) -> list[dict[str, Any]]:
+        return await self.put(PromptRequest.asking(prompt, terms, streaming=streaming).encode())
+
+    async def put(self, data: bytes) -> list[dict[str, Any]]:
         self.asked += 1
         id = f"{self.topic} {self.asked}"
-        data = PromptRequest.asking(prompt, terms, streaming=streaming).encode()
-        await self.put(data, id)
-        return await self.heard.under(id)
-
-    async def put(self, data: bytes, id: str) -> None:
         producer = await self.broker.producer(self.topic)
         await producer.send(data, properties={"id": id})
         await producer.close()
+        self.published += 1
+        return await self.heard.under(id)
 
 
 @pytest.fixture
@@ -142,19 +162,240 @@ async def test_flows_and_prompts_of_the_config_service_are_served(place: Place) 
     assert (response["in_token"], response["out_token"], response["model"]) == (10, 5, "stand-in")
 
 
-async def test_a_flow_that_starts_while_the_worker_runs_is_served_and_one_that_stops_is_not(
-    place: Place,
-) -> None:
+async def test_flows_start_change_and_stop_while_the_worker_runs(place: Place) -> None:
     working = await place.work()
-    await place.answer()
     await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
-    await place.config.start_flow("f", place.topics())
-    serving = working.worker._serving
-    await until(lambda: len(serving.flows) == 1)
-    await serving.begun()
-    asking = await place.hear()
-    [response] = await asking.ask("say", text="x")
+    for flow in ("f", "g"):
+        await place.answer(flow)
+
+    await place.config.start_flow("f", place.topics("f"))
+    await working.serves({"default/f": place.topics("f")["request"]})
+    [response] = await (await place.hear("f")).ask("say", text="x")
     assert response["text"] == "Say x"
 
+    await place.config.start_flow("f", place.topics("g"))  # the same name, other topics
+    await working.serves({"default/f": place.topics("g")["request"]})
+    [response] = await (await place.hear("g")).ask("say", text="y")
+    assert response["text"] == "Say y"
+
     await place.config.stop_flow("f")
-    await until(lambda: not serving.flows)
+    await working.serves({})
+
+
+async def test_what_is_under_way_when_its_flow_stops_is_finished(place: Place) -> None:
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+    worker = await place.answer(delay=0.5)
+    working = await place.work()
+    asking = await place.hear()
+
+    response = asyncio.create_task(asking.ask("say", text="x"))
+    await until(lambda: worker.in_hand)
+    await place.config.stop_flow("f")
+    await working.serves({})
+
+    assert [answer["text"] for answer in await response] == ["Say x"]
+
+
+async def test_a_changed_template_is_in_force_and_a_bad_one_leaves_the_last_good_version(
+    place: Place,
+) -> None:
+    await place.config.put(
+        "default",
+        {
+            ("prompt", "template.say"): template("Say {{ text }}"),
+            ("prompt", "template.other"): template("Tell {{ text }}"),
+        },
+    )
+    await place.config.start_flow("f", place.topics())
+    await place.answer()
+    working = await place.work()
+    asking = await place.hear()
+    notes = working.worker.health.notes
+
+    await place.config.set("prompt", "default", "template.say", template("Say {{ text "))
+    await until(lambda: "config entry prompt default/template.say" in notes())
+    assert (await asking.ask("say", text="x"))[0]["text"] == "Say x"
+    assert (await asking.ask("other", text="x"))[0]["text"] == "Tell x"
+
+    await place.config.set("prompt", "default", "template.say", template("Whisper {{ text }}"))
+    await until(lambda: not notes())
+    assert (await asking.ask("say", text="x"))[0]["text"] == "Whisper x"
+
+
+async def test_a_flow_that_cannot_be_served_is_noted_and_disturbs_no_other(place: Place) -> None:
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+    await place.config.start_flow("halved", {"request": f"request:{place.space}:halved"})
+    await place.config.set("processor:prompt", "default", "broken", "{")
+    await place.answer()
+
+    working = await place.work()
+
+    notes = working.worker.health.notes()
+    assert "/topics/response: no topic" in notes["config entry processor:prompt default/halved"]
+    assert "no JSON" in notes["config entry processor:prompt default/broken"]
+    [response] = await (await place.hear()).ask("say", text="x")
+    assert response["text"] == "Say x"
+
+
+async def test_workspaces_are_apart_and_reserved_ones_are_passed_by(place: Place) -> None:
+    for workspace in ("one", "two", "__template__"):
+        entry = template(f"{workspace}: {{{{ text }}}}")
+        await place.config.put(workspace, {("prompt", "template.say"): entry})
+        await place.config.start_flow("f", place.topics(workspace=workspace), workspace)
+        await place.answer(workspace=workspace)
+
+    working = await place.work()
+
+    served = {f"{name}/f": place.topics(workspace=name)["request"] for name in ("one", "two")}
+    await working.serves(served)
+    for name in ("one", "two"):
+        [response] = await (await place.hear(workspace=name)).ask("say", text="x")
+        assert response["text"] == f"{name}: x"
+
+    await place.config.delete("processor:prompt", "two", "f")
+    await working.serves({name: topic for name, topic in served.items() if name == "one/f"})
+
+
+async def test_a_service_that_starts_anew_is_asked_for_everything(place: Place) -> None:
+    working = await place.work()
+    place.config.values = {
+        ("default", "prompt", "template.say"): template("Say {{ text }}"),
+        ("default", "processor:prompt", "f"): json.dumps({"topics": place.topics()}),
+    }
+
+    await place.config.poke({})
+
+    await working.serves({"default/f": place.topics()["request"]})
+
+
+async def test_a_poke_that_was_lost_is_noticed_by_the_next(place: Place) -> None:
+    working = await place.work()
+    await place.config.poke({"other": ["default"]}, version=7)
+    place.config.values = {
+        ("default", "prompt", "template.say"): template("Say {{ text }}"),
+        ("default", "processor:prompt", "f"): json.dumps({"topics": place.topics()}),
+    }
+
+    await place.config.poke({"other": ["default"]}, version=9)
+
+    await working.serves({"default/f": place.topics()["request"]})
+
+
+async def test_pokes_are_not_needed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.trustgraph.config_service.SECONDS_BETWEEN_FETCHES", 0.2)
+    working = await place.work()
+
+    place.config.values = {
+        ("default", "prompt", "template.say"): template("Say {{ text }}"),
+        ("default", "processor:prompt", "f"): json.dumps({"topics": place.topics()}),
+    }
+
+    await working.serves({"default/f": place.topics()["request"]})
+
+
+async def test_a_service_of_before_is_asked_for_all_values_at_once(place: Place) -> None:
+    place.config.refuses = {"getkeys-all-ws"}
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+
+    working = await place.work()
+
+    await working.serves({"default/f": place.topics()["request"]})
+
+
+async def test_a_service_that_does_not_answer_is_waited_for(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.trustgraph.client.SECONDS_FOR_AN_ANSWER", 0.2)
+    place.config.silent = True
+    working = await place.work(ready=False)
+    await until(lambda: "no response" in working.worker.health.waiting.get("config", ""))
+    place.config.silent = False
+    await working.ready()
+
+    place.config.silent = True
+    await place.config.start_flow("f", place.topics())
+    await until(lambda: working.worker.health.notes())
+    assert working.worker.health.ready
+    place.config.silent = False
+    await working.serves({"default/f": place.topics()["request"]})
+    await until(lambda: not working.worker.health.notes())
+
+
+async def test_errors_are_of_the_types_that_its_clients_know(place: Place) -> None:
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+    await place.config.start_flow("f", place.topics(workspace="empty"), "empty")
+    await place.answer()
+    await place.work()
+    asking, empty = await place.hear(), await place.hear(workspace="empty")
+
+    [unknown] = await asking.ask("nosuch")
+    [unread] = await asking.put(b'{"id": "say", "terms": {"text": "no JSON"}}')
+    [unconfigured] = await empty.ask("say", text="x")
+
+    assert unknown["error"]["type"] == unread["error"]["type"] == "llm-error"
+    assert "nosuch" in unknown["error"]["message"]
+    assert "terms/text is not JSON" in unread["error"]["message"]
+    assert unconfigured["error"]["type"] == "no-configuration"
+    for response in (unknown, unread, unconfigured):
+        assert (response["text"], response["object"], response["end_of_stream"]) == (None, None, True)
+
+
+async def test_a_rate_limit_is_waited_out(place: Place) -> None:
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+    refusals = 5  # more than one delivery tries by itself
+
+    def script(request: dict[str, Any]) -> Completion:
+        nonlocal refusals
+        refusals -= 1
+        limited = ("too-many-requests", "slow down") if refusals >= 0 else None
+        return Completion(request["prompt"], error=limited)
+
+    await place.answer(script=script)
+    await place.work()
+
+    [response] = await (await place.hear()).ask("say", text="x")
+
+    assert response["text"] == "Say x"
+
+
+@pytest.mark.parametrize("drain_timeout", [30.0, 0.1])
+async def test_what_was_received_before_the_worker_stops_is_answered(
+    place: Place, drain_timeout: float
+) -> None:
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+    worker = await place.answer(delay=0.5 if drain_timeout > 1 else 60)
+    working = await place.work(drain_timeout, concurrency=2)
+    asking = await place.hear()
+    asked = [asyncio.create_task(asking.ask("say", text=str(n))) for n in range(6)]
+    await until(lambda: worker.in_hand == 2 and asking.published == 6)
+
+    await working.stop()
+
+    answers = [answer for [answer] in await asyncio.gather(*asked)]
+    if drain_timeout > 1:
+        assert sorted(answer["text"] for answer in answers) == [f"Say {n}" for n in range(6)]
+    else:
+        assert all("shutting down" in answer["error"]["message"] for answer in answers)
+
+
+async def test_a_completion_that_was_lost_is_asked_for_once_more(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.trustgraph.processor.SECONDS_TO_ANOTHER", 0.2)
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+    worker = await place.answer(
+        script=lambda request: Completion(request["prompt"], lost=len(worker.requests) == 1)
+    )
+    await place.work()
+
+    [response] = await (await place.hear()).ask("say", text="x")
+
+    assert response["text"] == "Say x"
+    assert len(worker.requests) == 2

@@ -27,17 +27,23 @@ class Authority:
 
     def server(self, names: str) -> ssl.SSLContext:
         """What a server of these names (`DNS:…`, `IP:…`) needs to be believed."""
+        certificate, key = self.issue("server", names)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context.load_cert_chain(certificate, key)
+        return context
+
+    def issue(self, name: str, names: str) -> tuple[Path, Path]:
+        """A certificate for these names, and its key."""
         (self._directory / "extensions").write_text(
             f"subjectAltName={names}\nauthorityKeyIdentifier=keyid\nbasicConstraints=CA:FALSE\n"
         )
-        self._openssl("req", *_KEY, "-subj", "/CN=server", "-keyout", "server.key", "-out", "server.csr")
+        key, certificate = self._directory / f"{name}.key", self._directory / f"{name}.pem"
+        self._openssl("req", *_KEY, "-subj", f"/CN={name}", "-keyout", str(key), "-out", "request.csr")
         self._openssl(
-            *("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"),
-            *("-days", "2", "-extfile", "extensions", "-out", "server.pem"),
+            *("x509", "-req", "-in", "request.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial"),
+            *("-days", "2", "-extfile", "extensions", "-out", str(certificate)),
         )
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(self._directory / "server.pem", self._directory / "server.key")
-        return context
+        return certificate, key
 
     def _openssl(self, *arguments: str) -> None:
         subprocess.run(["openssl", *arguments], cwd=self._directory, check=True, capture_output=True)

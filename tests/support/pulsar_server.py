@@ -21,7 +21,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -65,10 +65,11 @@ class PulsarServer:
     admin_url: str
     process: subprocess.Popen[bytes] | None = None
     directory: Path | None = None
+    token: str = field(default="", repr=False)
 
     def put(self, path: str, body: object = None) -> None:
         """Have the admin interface make something, e.g. a namespace; what is there already stays as it is."""
-        _put(f"{self.admin_url}/admin/v2/{path}", body)
+        _put(f"{self.admin_url}/admin/v2/{path}", body, self.token)
 
     def create_space(self, tenant: str) -> None:
         """A tenant with the namespaces of TrustGraph's classes, and `config`."""
@@ -106,7 +107,8 @@ class PulsarServer:
 
     def clusters(self) -> list[str]:
         """The clusters that tenants may use; none at first, even of a broker that is healthy."""
-        with urllib.request.urlopen(f"{self.admin_url}/admin/v2/clusters", timeout=30) as response:
+        clusters = _request(f"{self.admin_url}/admin/v2/clusters", self.token)
+        with urllib.request.urlopen(clusters, timeout=30) as response:
             return [name for name in json.load(response) if name != "global"]
 
 
@@ -132,8 +134,15 @@ def start(cancelled: threading.Event) -> PulsarServer:
     return _wait_for(_with_java(), cancelled)
 
 
+def start_configured(settings: Mapping[str, object], token: str) -> PulsarServer:
+    """A broker of our own with more settings; `token` opens its admin interface. Raises `Unavailable`."""
+    if missing := _missing_for_java():
+        raise Unavailable(missing)
+    return _wait_for(replace(_with_java(settings), token=token), threading.Event())
+
+
 def _in_docker() -> PulsarServer:
-    broker, web = _free_ports(2)
+    broker, web = free_ports(2)
     settings = [f"brokerServicePort={broker}", f"webServicePort={web}", f"PULSAR_MEM={_MEMORY}"]
     start = (
         "bin/apply-config-from-env.py conf/standalone.conf && "
@@ -149,9 +158,9 @@ def _in_docker() -> PulsarServer:
     return _start(command, broker, web, tethered=True)
 
 
-def _with_java() -> PulsarServer:
+def _with_java(more: Mapping[str, object] | None = None) -> PulsarServer:
     home = _distribution()
-    broker, web, bookie = _free_ports(3)
+    broker, web, bookie = free_ports(3)
     directory = Path(tempfile.mkdtemp(prefix="pulsar-"))
     settings = {
         "brokerServicePort": broker,
@@ -165,6 +174,7 @@ def _with_java() -> PulsarServer:
         "bookkeeperNumberOfChannelsPerBookie": 1,
         "dbStorage_writeCacheMaxSizeMb": 32,
         "dbStorage_readAheadCacheMaxSizeMb": 32,
+        **(more or {}),
     }
     conf = directory / "standalone.conf"
     conf.write_text(_configured((home / "conf/standalone.conf").read_text(), settings))
@@ -222,7 +232,7 @@ def _wait_for(server: PulsarServer, cancelled: threading.Event) -> PulsarServer:
 
 def _see_it_healthy(server: PulsarServer, cancelled: threading.Event) -> None:
     deadline = time.monotonic() + _START_SECONDS
-    health = f"{server.admin_url}/admin/v2/brokers/health"
+    health = _request(f"{server.admin_url}/admin/v2/brokers/health", server.token)
     reason = "the tests have ended"
     while time.monotonic() < deadline and not cancelled.is_set():
         try:
@@ -236,7 +246,9 @@ def _see_it_healthy(server: PulsarServer, cancelled: threading.Event) -> None:
             reason = f"it ended with {server.process.returncode}"
             break
         cancelled.wait(0.25)
-    raise Unavailable(f"the broker at {server.url} is not healthy ({health}): {reason}{_last_words(server)}")
+    raise Unavailable(
+        f"the broker at {server.url} is not healthy ({health.full_url}): {reason}{_last_words(server)}"
+    )
 
 
 def _last_words(server: PulsarServer) -> str:
@@ -315,7 +327,7 @@ def _listens(host: str, port: int) -> bool:
     return True
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     try:
         return [int(taken.getsockname()[1]) for taken in sockets]
@@ -324,9 +336,15 @@ def _free_ports(count: int) -> list[int]:
             taken.close()
 
 
-def _put(url: str, body: object) -> None:
-    data = json.dumps(body).encode() if body is not None else b""
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method="PUT")
+def _request(url: str, token: str) -> urllib.request.Request:
+    return urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"} if token else {})
+
+
+def _put(url: str, body: object, token: str = "") -> None:
+    request = _request(url, token)
+    request.method = "PUT"
+    request.data = json.dumps(body).encode() if body is not None else b""
+    request.add_header("Content-Type", "application/json")
     try:
         with urllib.request.urlopen(request, timeout=60):
             pass

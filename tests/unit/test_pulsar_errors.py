@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-
 import pytest
 from pulsar import Result
-from pulsar.asyncio import Client, PulsarException
+from pulsar.asyncio import PulsarException
 
-from trustgraph_prompt.broker.pulsar import PulsarBroker
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.errors import (
     BrokerClosed,
@@ -51,23 +48,3 @@ def test_no_permission_is_not_a_broker_that_may_come_back() -> None:
     with pytest.raises(BrokerError) as refusal, translating("persistent://tg/flow/x"):
         raise PulsarException(Result.__members__["AuthorizationError"])
     assert not isinstance(refusal.value, BrokerUnavailable)
-
-
-async def test_who_may_not_look_at_the_default_namespace_is_connected_all_the_same(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Client, "get_topic_partitions", _refusing("AuthorizationError"))
-    await (await PulsarBroker.connect("pulsar://127.0.0.1:1")).close()
-
-
-async def test_who_is_not_known_to_the_broker_is_not_connected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Client, "get_topic_partitions", _refusing("AuthenticationError"))
-    with pytest.raises(BrokerError):
-        await PulsarBroker.connect("pulsar://127.0.0.1:1")
-
-
-def _refusing(name: str) -> Callable[[Client, str], Awaitable[list[str]]]:
-    async def refuse(client: Client, topic: str) -> list[str]:
-        raise PulsarException(Result.__members__[name])
-
-    return refuse

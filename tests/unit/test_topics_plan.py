@@ -8,8 +8,16 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt import bundled
-from trustgraph_prompt.broker.pulsar_admin import Finding, Found, FoundTopic, Layout, Topic, compare
-from trustgraph_prompt.errors import TopicInvalid
+from trustgraph_prompt.broker.pulsar_admin import (
+    Finding,
+    Found,
+    FoundTopic,
+    Layout,
+    Topic,
+    admin_url,
+    compare,
+)
+from trustgraph_prompt.errors import ConfigError, TopicInvalid
 from trustgraph_prompt.worker import flow
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice
 from trustgraph_prompt.worker.layout import layout
@@ -129,9 +137,11 @@ def test_trustgraph_needs_the_namespaces_of_its_classes() -> None:
 def test_on_an_empty_broker_everything_is_missing_and_is_made_in_order() -> None:
     wanted = layout([FLOW], CONFIG)
     findings = compare(wanted, Found(("c1", "c2")))
-    assert {finding.state for finding in findings} == {"missing"}
+    missing = [finding for finding in findings if finding.state == "missing"]
     planned = [finding.step for finding in findings if finding.step]
-    assert len(planned) == len(findings)
+    assert len(planned) == len(missing)
+    # the namespace of the config topic is made so that its topics need no policies of their own
+    assert {finding.of for finding in findings if finding not in missing} == {CONFIG, f"{CONFIG}-report"}
     assert (planned[0].what, planned[0].path) == ("create tenant tg, for c1, c2", "tenants/tg")
     assert planned[0].body["allowedClusters"] == ["c1", "c2"]
     paths = [step.path for step in planned]
@@ -187,6 +197,20 @@ def test_another_threshold_of_compaction_is_as_good() -> None:
     assert amiss(compare(wanted, state)) == []
 
 
+def test_a_topic_that_is_made_in_a_namespace_with_policies_needs_none_of_its_own() -> None:
+    wanted = Layout.of([Topic("persistent://t/n/x", table=True)])
+    theirs = {
+        "compaction_threshold": 5,
+        "inactive_topic_policies": {"deleteWhileInactive": False},
+        "retention_policies": {"retentionTimeInMinutes": 3},
+    }
+    assert steps(wanted, found(wanted, topics={}, namespaces={"t/n": theirs})) == [
+        "create topic persistent://t/n/x"
+    ]
+    unlike = dict.fromkeys(theirs, "odd")
+    assert len(steps(wanted, found(wanted, topics={}, namespaces={"t/n": unlike}))) == 3
+
+
 def test_subscriptions_of_others_are_nobodys_business() -> None:
     wanted = Layout.of([Topic("persistent://t/n/x", ("s",))])
     state = found(wanted, topics={"persistent://t/n/x": FoundTopic(frozenset({"s", "theirs"}))})
@@ -213,3 +237,22 @@ def test_names_are_quoted_in_paths() -> None:
     paths = [finding.step.path for finding in compare(wanted, Found(("c",))) if finding.step]
     assert paths[2] == "persistent/t/n/a:b%3Fc%25d%23%C3%A9"
     assert paths[3] == f"{paths[2]}/subscription/s%3B1"
+
+
+@pytest.mark.parametrize(
+    ("broker", "admin"),
+    [
+        ("pulsar://h:6650", "http://h:8080"),
+        ("pulsar+ssl://h:6651", "https://h:8443"),
+        ("pulsar://a:6650,b:6650", "http://a:8080"),
+        ("pulsar://[::1]:16650", "http://[::1]:8080"),
+    ],
+)
+def test_the_admin_api_is_looked_for_beside_the_broker(broker: str, admin: str) -> None:
+    assert admin_url(broker) == admin
+
+
+@pytest.mark.parametrize("broker", ["", "kafka://h", "pulsar://", "pulsar://[h", "http://h:8080"])
+def test_what_is_no_pulsar_has_no_admin_api(broker: str) -> None:
+    with pytest.raises(ConfigError, match="no Pulsar's URL"):
+        admin_url(broker)

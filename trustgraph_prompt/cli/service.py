@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from trustgraph_prompt.worker.trustgraph import Processor
 
 log = logging.getLogger(__name__)
+
+SECONDS_OF_A_THREAD = 0.001
+"""Python's default, five times as much, is what a request waits at each step while prompts are compiled."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ def serve(service: Service) -> None:
     from trustgraph_prompt.worker import logs, tracing
 
     logs.configure()
+    sys.setswitchinterval(SECONDS_OF_A_THREAD)
     asyncio.run(_serve(service, tracing.from_environment()))
 
 
@@ -60,7 +65,7 @@ async def _serve(service: Service, tracing: Tracing) -> None:
     from trustgraph_prompt.worker.health import Health
     from trustgraph_prompt.worker.metrics import Metrics
     from trustgraph_prompt.worker.patience import insist
-    from trustgraph_prompt.worker.process import signals
+    from trustgraph_prompt.worker.process import collect_seldom, signals
     from trustgraph_prompt.worker.trustgraph_metrics import TrustGraphMetrics
 
     health, metrics = Health(), Metrics()
@@ -110,4 +115,5 @@ async def _serve(service: Service, tracing: Tracing) -> None:
             metrics=metrics,
             stopping=stopping,
         )
+        collect_seldom()
         await worker.run()

@@ -12,12 +12,15 @@ import typer
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.commands import Command, Group
 from trustgraph_prompt.cli.config import DEFAULT_TOPIC, TopicOption
-from trustgraph_prompt.errors import ConfigError, TrustgraphPromptError
+from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker.pulsar_admin import Finding, Layout, PulsarAdmin
+    from trustgraph_prompt.broker.pulsar_admin import Finding, Layout, PulsarAdmin, Step
 
 T = TypeVar("T")
+
+ROUNDS = 3
+"""How often what others, who are at it at the same time, have undone is done again."""
 
 app = typer.Typer(
     cls=Group,
@@ -94,33 +97,43 @@ def create(
 
 async def _create(admin: PulsarAdmin, wanted: Layout, *, dry_run: bool) -> bool:
     """Whether all is as it should be, as far as it was to be done."""
-    from trustgraph_prompt.broker.pulsar_admin import carry_out, compare, look, see_it_in_force
+    from trustgraph_prompt.broker.pulsar_admin import compare, look, steps
 
     findings = compare(wanted, await look(admin, wanted))
-    steps = [finding.step for finding in findings if finding.step is not None]
     for finding in findings:
         if finding.state != "ok" and finding.step is None:
             typer.echo(f"left     {_told(finding)}")
-    if not steps:
+    plan = steps(findings)
+    if not plan:
         typer.echo(f"nothing to do at {admin.url}")
         return True
-    typer.echo(f"plan: {output.counted(len(steps), 'step')} at {admin.url}")
-    for step in steps:
+    typer.echo(f"plan: {output.counted(len(plan), 'step')} at {admin.url}")
+    for step in plan:
         typer.echo(f"         {step.what}")
     if dry_run:
         return True
-    for number, step in enumerate(steps):
+    for _ in range(ROUNDS):
+        await _carry_out(admin, plan)
+        plan = steps(compare(wanted, await look(admin, wanted)))
+        if not plan:
+            return True
+    for step in plan:
+        output.note(f"error: somebody undoes it: {step.what}")
+    return False
+
+
+async def _carry_out(admin: PulsarAdmin, plan: list[Step]) -> None:
+    from trustgraph_prompt.broker.pulsar_admin import carry_out
+
+    for number, step in enumerate(plan):
         try:
             done = await carry_out(admin, step)
         except TrustgraphPromptError:
             typer.echo(f"failed   {step.what}")
-            output.note(f"not done: this step and {len(steps) - number - 1} more; what was done stays")
+            if rest := len(plan) - number - 1:
+                output.note(f"{output.counted(rest, 'step')} after it not done; what was done stays")
             raise
         typer.echo(f"{'done' if done else 'there':8} {step.what}")
-    left = await see_it_in_force(admin, wanted)
-    for finding in left:
-        output.note(f"error: not in force: {_told(finding)}")
-    return not left
 
 
 def _wanted(flows: Path | None, id: str, topic: str, *, trustgraph: bool) -> Layout:
@@ -129,13 +142,10 @@ def _wanted(flows: Path | None, id: str, topic: str, *, trustgraph: bool) -> Lay
     from trustgraph_prompt.worker import flow
     from trustgraph_prompt.worker.layout import layout
 
-    if not trustgraph:
-        return layout(flow.load(flows or bundled.flows(), processor=id), topic)
-    if flows is not None:
-        raise ConfigError(
-            "TrustGraph tells its flows itself", where="--flows", found=str(flows), expected="not both"
-        )
-    return Layout.of_trustgraph()
+    if trustgraph:
+        options.check_trustgraph(flows)
+        return Layout.of_trustgraph()
+    return layout(flow.load(flows or bundled.flows(), processor=id), topic)
 
 
 def _needs_nothing(broker: str) -> bool:
@@ -146,9 +156,11 @@ def _needs_nothing(broker: str) -> bool:
 
 
 async def _with(broker: str, url: str | None, action: Callable[[PulsarAdmin], Awaitable[T]]) -> T:
-    from trustgraph_prompt.broker.pulsar_admin import PulsarAdmin, admin_url
+    from trustgraph_prompt.broker.pulsar.access import Access
+    from trustgraph_prompt.broker.pulsar_admin import PulsarAdmin, admin_url, authorization, trust
 
-    async with PulsarAdmin(url or admin_url(broker)) as admin:
+    at, access = url or admin_url(broker), Access.from_environment()
+    async with PulsarAdmin(at, authorization=await authorization(access), trust=trust(access)) as admin:
         return await action(admin)
 
 

@@ -47,6 +47,8 @@ _NUMBERS: Mapping[str, tuple[float, float]] = {
 }
 _MOST_TOKENS = 2**31 - 1
 
+_LEFT_TO_THE_PROVIDER = RuntimeConfig()
+
 
 def request(call: Call, seconds_left: float | None = None) -> TextCompletionRequest:
     """A call as a request. Raises the `ProviderError` for what does not go onto this wire."""
@@ -136,6 +138,8 @@ def _in_words(said: Sequence[Message]) -> str:
 
 def _set(config: RuntimeConfig) -> dict[str, Any] | None:
     """The settings that are not left to the provider."""
+    if config == _LEFT_TO_THE_PROVIDER:
+        return None
     return {name: value for name, value in asdict(config).items() if value not in (None, {})} or None
 
 

@@ -19,13 +19,16 @@ from trustgraph_prompt.worker.text_completion import TextCompletion
 
 log = logging.getLogger(__name__)
 
+SECONDS_FOR_ANOTHER = 5.0
+"""With less left, to hear why there is no answer is better than to hear that the time is over."""
+
 
 async def handle(request: Request, flow: Flow, desk: Desk, entry: Entry, *, last: bool) -> Outcome:
     """Ask, and send out what came of it; what the journal knows is not asked again.
 
     A provider that is unavailable for now has its outcome returned and nothing sent, unless this delivery
-    is the `last`, the requester tries again itself, or has some of the answer. Raises `RequestError`,
-    `RenderError`, `BrokerError`.
+    is the `last`, there is no time for another, the requester tries again itself, or has some of the answer.
+    Raises `RequestError`, `RenderError`, `BrokerError`.
     """
     work: _Work
     if request.completion is not None:
@@ -36,7 +39,8 @@ async def handle(request: Request, flow: Flow, desk: Desk, entry: Entry, *, last
         await work.ask()
     assert entry.asked is not None
     prompt, outcome = entry.asked
-    if is_transient(outcome) and not (last or work.direct or entry.begun):
+    late = request.seconds_left(flow.budget, desk.clock()) <= SECONDS_FOR_ANOTHER
+    if is_transient(outcome) and not (last or late or work.direct or entry.begun):
         entry.forget()
         return outcome
     await work.finish(prompt, outcome)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from time import gmtime, strftime
 
 
 class Health:
@@ -19,3 +20,8 @@ class Health:
     def ready(self) -> bool:
         """Whether requests are being served."""
         return not self.waiting
+
+
+def lasting(trouble: object, since: float) -> str:
+    """What keeps the worker from being ready, and since when, in seconds since the epoch."""
+    return f"{trouble} (since {strftime('%Y-%m-%dT%H:%M:%SZ', gmtime(since))})"

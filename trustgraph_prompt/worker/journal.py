@@ -16,8 +16,11 @@ from trustgraph_prompt.reader import Outcome
 
 SECONDS_TO_LIVE = 3600.0
 
-MAX_WEIGHT = 256 * 1024 * 1024
-"""Bytes that are kept, about; a broker redelivers within seconds, so that little is enough."""
+MAX_WEIGHT = 64 * 1024 * 1024
+"""Bytes that are kept, about: 3,500 answers of 20 objects.
+
+What a broker gives out again is what it had not yet written down as acknowledged, the last few seconds.
+"""
 
 ENTRY_WEIGHT = 4 * 1024
 """What an entry weighs beside its answer."""
@@ -67,7 +70,8 @@ class Journal:
         `data` is what is asked: who counts requests from 1 after each start means another one.
         """
         key = (flow, request, blake2b(data, digest_size=16).digest())
-        entry = self._running.setdefault(key, self._done.pop(key, Entry()))
+        entry = self._running.get(key) or self._done.pop(key, None) or Entry()
+        self._running[key] = entry
         entry._users += 1
         try:
             async with entry._turn:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
+import orjson
+
 _about: ContextVar[dict[str, str]] = ContextVar("about")
 
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -55,7 +57,10 @@ class _AsJson(logging.Formatter):
         }
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        try:
+            return orjson.dumps(line, default=str).decode()
+        except orjson.JSONEncodeError:  # half a surrogate pair, an integer of more than 64 bits
+            return json.dumps(line, ensure_ascii=False, default=str)
 
 
 class _ForPeople(logging.Formatter):

@@ -80,7 +80,7 @@ class FlowLoop:
             task.cancel()
 
     async def _check(self, consumer: Consumer) -> None:
-        if not self._stopping:  # then it has left its place, and means to
+        if not self._stopping.is_set():  # then it has left its place, and means to
             await consumer.check()
 
     async def _renew(self, consumer: Consumer) -> None:

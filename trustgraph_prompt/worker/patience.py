@@ -6,9 +6,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
+from time import time
 from typing import TypeVar
 
 from trustgraph_prompt.errors import BrokerError
+from trustgraph_prompt.worker.health import lasting
 
 log = logging.getLogger(__name__)
 
@@ -23,12 +25,12 @@ async def insist(
 ) -> T | None:
     """What `action` gives, tried until the broker lets it; `said` is told why not yet. None once stopping."""
     said[what] = "starting"
-    pause = SHORTEST_PAUSE
+    pause, began = SHORTEST_PAUSE, time()
     while not stopping.is_set():
         try:
             result = await action()
         except BrokerError as error:
-            said[what] = str(error)
+            said[what] = lasting(error, began)
             log.error("%s: %s; again in %.1f s", what, error, pause)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), pause)

@@ -1,14 +1,28 @@
-"""The worker as a process: signals."""
+"""The worker as a process: signals, and what garbage collection costs it."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+OBJECTS_BEFORE_COLLECTION = 10_000
+"""A request in flight has some 200: Python's own 700 would go through all of them every few requests."""
+
+
+def collect_seldom() -> None:
+    """Leave alone what is there now, which stays to the end, and look for garbage less often.
+
+    Both together take a third of the time of a request, and a full collection a tenth of a second.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
 
 
 @contextmanager

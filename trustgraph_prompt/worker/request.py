@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Message
+from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.worker.flow import Flow
 
@@ -29,6 +31,12 @@ class Request:
     published: float | None = None
     source: Mapping[str, str] = field(default_factory=dict)
     completion: wire.TextCompletionRequest | None = field(default=None, repr=False)
+
+    def seconds_left(self, budget: Budget, now: float) -> float:
+        """Until whoever asked no longer waits."""
+        if budget.seconds is None or self.published is None:
+            return inf
+        return self.published + budget.seconds - now
 
 
 def request_id(message: Message) -> str | None:

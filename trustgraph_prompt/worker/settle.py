@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import count
+from math import inf
 from typing import Any
 
 from trustgraph_prompt.broker import Consumer, Message
@@ -37,6 +38,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 LONGEST_WISH = 600.0
 """Seconds that a provider may ask for at most. In memory, where a slot waits, it is `LONGEST_PAUSE`."""
+
+SECONDS_FOR_THE_LAST = 10.0
+"""What is left of a request's time when it is tried for the last time."""
 
 MAX_BURIED = 1_000_000
 """Bytes that are kept of a dead letter which is too large for the broker."""
@@ -121,7 +125,7 @@ class Settler:
             return None
         tries_left = message.deliveries < self._flow.deliveries
         if isinstance(decision, Again) and tries_left and _may_go_on(result, entry):
-            return await self._put_off(message, decision, entry)
+            return await self._put_off(message, decision, request, entry)
         if isinstance(result, Exception):
             await self._patiently(self._refuse, message, decision.error)
         await self._patiently(self._give_up, message, decision, request)
@@ -158,7 +162,9 @@ class Settler:
             case Outcome(cached=False):
                 self._desk.failing.pop(self._flow.name, None)
 
-    async def _put_off(self, message: Message, decision: Again, entry: Entry | None) -> Message | None:
+    async def _put_off(
+        self, message: Message, decision: Again, request: Request | None, entry: Entry | None
+    ) -> Message | None:
         pause = max(min(decision.after, LONGEST_WISH), _pause(message.deliveries))
         self._desk.metrics.put_off(self._flow.name)
         log.warning("%s; again in %.1f s", decision.why, pause)
@@ -166,7 +172,8 @@ class Settler:
         if self._flow.input.persistent and not begun:
             await self._patiently(self._consumer.retry, message, pause)
             return None
-        await self._desk.sleep(min(pause, LONGEST_PAUSE))
+        left = inf if request is None else request.seconds_left(self._flow.budget, self._desk.clock())
+        await self._desk.sleep(min(pause, LONGEST_PAUSE, max(0.0, left - SECONDS_FOR_THE_LAST)))
         return replace(message, deliveries=message.deliveries + 1)
 
     async def _refuse(self, message: Message, error: Error) -> None:

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from time import gmtime, strftime, time
+from time import time
 
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
-from trustgraph_prompt.worker.health import Health
+from trustgraph_prompt.worker.health import Health, lasting
 from trustgraph_prompt.worker.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -55,6 +55,7 @@ class Watch:
             yield
         finally:
             self._parts.remove(part)
+            part.leave_alone()
             self._health.waiting.pop(name, None)
             self._metrics.part(name, well=False)
 
@@ -65,17 +66,18 @@ class Watch:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await self.look()
-            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+            await asyncio.gather(self.look(), asyncio.sleep(SECONDS_BETWEEN_LOOKS))
 
     async def look(self) -> None:
-        """One look at every part."""
-        parts = list(self._parts)
-        await asyncio.gather(*(self._ask(part) for part in parts))
-        answers = any(part.renew is not None and part.trouble is None for part in parts)
-        for part in parts:
-            if part in self._parts:
-                self._judge(part, answers)
+        """One look at every part; who takes long to answer keeps nobody from being looked at."""
+        for part in self._parts:
+            if part.asking is None or part.asking.done():
+                part.asking = asyncio.create_task(self._ask(part), name=f"look at {part.name}")
+        if asking := [part.asking for part in self._parts if part.asking is not None]:
+            await asyncio.wait(asking, timeout=SECONDS_BETWEEN_LOOKS)
+        answers = any(part.renew is not None and part.trouble is None for part in self._parts)
+        for part in self._parts:
+            self._judge(part, answers)
 
     async def _ask(self, part: _Part) -> None:
         try:
@@ -101,8 +103,7 @@ class Watch:
             return
         if part.name not in self._health.waiting:
             log.error("%s is away: %s", part.name, part.trouble)
-        since = strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(part.since))
-        self._health.waiting[part.name] = f"{part.trouble} (since {since})"
+        self._health.waiting[part.name] = lasting(part.trouble, part.since)
         if gone or (answers and self._clock() - part.since > SECONDS_TO_RENEWAL):
             part.begin_renewal()
 
@@ -115,6 +116,7 @@ class _Part:
     trouble: BrokerError | None = None
     failures: int = 0
     since: float = 0.0
+    asking: asyncio.Task[None] | None = None
     _renewal: asyncio.Task[None] | None = None
 
     def failed(self, trouble: BrokerError, now: float) -> None:
@@ -122,6 +124,10 @@ class _Part:
             self.since = now
         self.failures += 1
         self.trouble = trouble
+
+    def leave_alone(self) -> None:
+        if self.asking is not None:
+            self.asking.cancel()
 
     def begin_renewal(self) -> None:
         """In the background: what is gone may take its time to end."""

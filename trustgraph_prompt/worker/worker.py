@@ -73,14 +73,14 @@ class Worker:
         )
         self._unserved: dict[str, str] = {}
         said: MutableMapping[str, str] = self._unserved if processor else self.health.waiting
-        self._serving = Serving(broker, self._desk, said, drain_timeout=drain_timeout, released=released)
+        self.serving = Serving(broker, self._desk, said, drain_timeout=drain_timeout, released=released)
         self._config: ConfigTopic | ConfigService | None = None
         if processor:
             self._config = ConfigService(
                 broker,
                 prompts,
                 processor,
-                self._serving.change,
+                self.serving.change,
                 self.metrics,
                 self._unserved,
                 self._watch,
@@ -109,7 +109,7 @@ class Worker:
                 following = tasks.create_task(self._follow())
                 await self._stopping.wait()
                 self.health.waiting["worker"] = "stopping"
-                await self._serving.drain()
+                await self.serving.drain()
                 await self._end(following)
                 watching.cancel()
         finally:
@@ -139,9 +139,9 @@ class Worker:
     async def _begin(self) -> None:
         """Serve what was read, and be ready: the flows of files when they are all there."""
         if self._flows is not None:
-            self._serving.change(self._flows)
+            self.serving.change(self._flows)
         else:
-            await self._serving.begun()
+            await self.serving.begun()
         if not self._stopping.is_set():  # which is what `worker` says then
             self.health.waiting.pop("worker", None)
 
@@ -160,7 +160,7 @@ class Worker:
                 f"config entry {key}": f"refused: {error}" for key, error in self._config.refused.items()
             }
         notes |= {f"provider of flow {name}": why for name, why in self._desk.failing.items()}
-        for flow in self._serving.flows:
+        for flow in self.serving.flows:
             if flow.prompt is not None and self.prompts[flow.workspace].find(flow.prompt) is None:
                 notes[f"flow {flow.name}"] = f"there is no prompt `{flow.prompt}`"
         return notes

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from contextlib import suppress
 from typing import Final, Literal
 
@@ -14,6 +13,8 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.caller import TopicCaller
 from trustgraph_prompt.broker.closing import Ending, Handles, each
 from trustgraph_prompt.broker.protocol import SubscriptionType
+from trustgraph_prompt.broker.pulsar.access import Access
+from trustgraph_prompt.broker.pulsar.client_log import CLIENT_LOG
 from trustgraph_prompt.broker.pulsar.errors import translated
 from trustgraph_prompt.broker.pulsar.knocking import knock
 from trustgraph_prompt.broker.pulsar.persistent import PersistentConsumer
@@ -21,6 +22,7 @@ from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
 from trustgraph_prompt.broker.pulsar.reader import PulsarReader
 from trustgraph_prompt.broker.pulsar.volatile import VolatileConsumer
 from trustgraph_prompt.broker.table import ReaderTable
+from trustgraph_prompt.broker.urls import address
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError, TopicInvalid
 
 _CONNECT_SECONDS: Final = 10.0
@@ -33,21 +35,27 @@ class PulsarBroker:
 
     def __init__(self, client: Client, url: str) -> None:
         self._client = client
+        self._log = asyncio.create_task(CLIENT_LOG.follow(), name="log of Pulsar's client")
         self._url = url
         self._handles = Handles()
         self._closed = False
         self._ending = Ending(self._end)
 
     @classmethod
-    async def connect(cls, url: str) -> PulsarBroker:
-        """Connect, and see that somebody answers. Raises `ConfigError` (the URL), `BrokerUnavailable`."""
+    async def connect(cls, url: str, *, access: Access | None = None) -> PulsarBroker:
+        """Connect, and see that somebody answers. `access` is by default what the environment says.
+
+        Raises `ConfigError` (the URL, the environment), `BrokerUnavailable`, `BrokerError` (access refused).
+        """
+        access = access or Access.from_environment()
         try:
-            # The client's own log goes nowhere: on the console it would stand among our output, into Python's
-            # logging it can crash (apache/pulsar#16527), and whatever is an error reaches us as an exception.
-            client = Client(url, logger=pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull))
+            with CLIENT_LOG.taking() as log:
+                client = Client(url, logger=log, **access.options())
         except ValueError as error:
-            raise ConfigError(f"no Pulsar URL: {error}", found=url, expected="pulsar://HOST:PORT") from error
-        broker = cls(client, url)
+            raise ConfigError(
+                f"no Pulsar URL: {error}", found=address(url), expected="pulsar://HOST:PORT"
+            ) from error
+        broker = cls(client, address(url))
         try:
             await broker._greet()
         except BaseException:
@@ -100,7 +108,9 @@ class PulsarBroker:
                 await knock(self._url)
                 await self._client.get_topic_partitions(_PROBE)
         except TimeoutError:
-            raise BrokerUnavailable(f"{self._url}: no answer in {_CONNECT_SECONDS:g} s") from None
+            raise BrokerUnavailable(
+                f"{self._url}: no answer in {_CONNECT_SECONDS:g} s, as from a broker that does not let us in"
+            ) from None
         except PulsarException as error:
             # Who may not look there has been answered, too.
             if error.error().name not in ("TopicNotFound", "AuthorizationError"):
@@ -111,8 +121,15 @@ class PulsarBroker:
             raise BrokerClosed(f"the connection to {self._url} has been closed")
 
     async def _end(self) -> None:
-        await each([self._handles.close, self._leave])
+        await each([self._handles.close, self._leave, self._end_log])
 
     async def _leave(self) -> None:
-        with suppress(PulsarException):
-            await self._client.close()
+        # Not the asynchronous close: the client's thread that ends it would drop a Python object when the
+        # interpreter may be ending too, and abort the process (14 of 60 short ones).
+        with suppress(pulsar.PulsarException):
+            await asyncio.to_thread(self._client._client.close)
+
+    async def _end_log(self) -> None:
+        self._log.cancel()
+        await asyncio.wait({self._log})
+        CLIENT_LOG.pass_on()

@@ -47,6 +47,10 @@ class Place:
             place = cls(client, await _subscribe(client, topic, name, _TYPES[type], queue), topic, name)
             try:
                 await place.check()
+                if type == "shared" and not topics.is_persistent(topic):
+                    # Who was here before may have left just now: see that his leaving did not take us along.
+                    await asyncio.sleep(_PAUSE_SECONDS)
+                    await place.check()
             except BrokerClosed:
                 await place.close()
                 await asyncio.sleep(attempt * _PAUSE_SECONDS)

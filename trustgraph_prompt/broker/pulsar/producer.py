@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -15,10 +14,13 @@ from trustgraph_prompt.broker import envelope
 from trustgraph_prompt.broker.closing import Ending
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.messages import id_of
+from trustgraph_prompt.broker.room import Room
 from trustgraph_prompt.errors import BrokerClosed
 
 #: What the client keeps unconfirmed; one more would be refused, so senders wait.
 _PENDING: Final = 1000
+#: Bytes of these. A thousand of the largest messages would be five gigabytes.
+_PENDING_BYTES: Final = 64_000_000
 
 
 class PulsarProducer:
@@ -27,7 +29,7 @@ class PulsarProducer:
     def __init__(self, producer: pulsar.asyncio.Producer, topic: str) -> None:
         self.topic = topic
         self._producer = producer
-        self._pending = asyncio.Semaphore(_PENDING)
+        self._room = Room(_PENDING, _PENDING_BYTES)
         self._closed = False
         self._ending = Ending(self._end)
 
@@ -51,7 +53,7 @@ class PulsarProducer:
         envelope.check_size(self.topic, data, key, carried)
         envelope.check_delay(self.topic, deliver_after)
         delay = timedelta(seconds=deliver_after) if deliver_after and deliver_after > 0 else None
-        async with self._pending:
+        async with self._room.of(len(data)):
             if self._closed:
                 raise BrokerClosed(f"the producer of {self.topic} has been closed")
             with translating(self.topic):

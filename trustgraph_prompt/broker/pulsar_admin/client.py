@@ -16,18 +16,24 @@ from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, ConfigError
 T = TypeVar("T")
 
 _CONNECT_SECONDS: Final = 10.0
-#: A broker itself gives up on its metadata after 30 s.
-_REQUEST_SECONDS: Final = 60.0
 _AT_ONCE: Final = 8
 _REDIRECTS: Final = 5
 _LARGEST: Final = 4 * 1024 * 1024
 
 
 def admin_url(broker: str) -> str:
-    """Where the admin API of the broker at a `pulsar://` URL is, unless somebody has put it elsewhere."""
+    """Where the admin API of the broker at a `pulsar://` URL is, unless somebody has put it elsewhere.
+
+    Raises `ConfigError` where that is no Pulsar's URL.
+    """
     scheme, _, rest = broker.partition("://")
-    first = rest.partition(",")[0]
-    host = urlsplit(f"//{first}").hostname or "localhost"
+    try:
+        host = urlsplit(f"//{rest.partition(',')[0]}").hostname
+    except ValueError:
+        host = None
+    if host is None or scheme not in ("pulsar", "pulsar+ssl"):
+        expected = "pulsar://HOST:PORT or pulsar+ssl://HOST:PORT"
+        raise ConfigError("this is no Pulsar's URL", found=broker, expected=expected)
     host = f"[{host}]" if ":" in host else host
     return f"https://{host}:8443" if scheme == "pulsar+ssl" else f"http://{host}:8080"
 
@@ -35,14 +41,24 @@ def admin_url(broker: str) -> str:
 class PulsarAdmin:
     """The admin API at a URL. An asynchronous context manager."""
 
+    _session: aiohttp.ClientSession
+
     def __init__(
-        self, url: str, *, authorization: str | None = None, trust: ssl.SSLContext | None = None
+        self,
+        url: str,
+        *,
+        authorization: str | None = None,
+        trust: ssl.SSLContext | None = None,
+        timeout: float = 60.0,
     ) -> None:
-        """`authorization` is the header of that name. Raises `ConfigError` where the URL is none."""
+        """`authorization` is the header of that name; `timeout` the seconds that an answer may take.
+
+        (A broker itself gives up on its metadata after 30.) Raises `ConfigError` where the URL is none.
+        """
         self.url = _checked(url)
         self._authorization = authorization
         self._trust = trust
-        self._session: aiohttp.ClientSession | None = None
+        self._timeout = aiohttp.ClientTimeout(total=timeout, connect=_CONNECT_SECONDS)
 
     async def get(self, path: str, kind: type[T], *, none: Collection[int] = (404,)) -> T | None:
         """The JSON value at a path below `/admin/v2/`; None where it says nothing, or answers one of `none`.
@@ -69,13 +85,12 @@ class PulsarAdmin:
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=_AT_ONCE, ssl=self._trust or True),
-            timeout=aiohttp.ClientTimeout(total=_REQUEST_SECONDS, connect=_CONNECT_SECONDS),
+            timeout=self._timeout,
         )
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+        await self._session.close()
 
     async def _ask(self, method: str, path: str, body: Any = None) -> tuple[int, bytes]:
         """Status and body of the answer, wherever in the cluster it comes from."""
@@ -89,11 +104,11 @@ class PulsarAdmin:
         except TimeoutError:
             raise BrokerUnavailable(f"{self.url}: no answer in time to {method} {path}") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise BrokerUnavailable(f"{self.url}: {excerpt(str(error) or type(error).__name__)}") from error
+            told = _line(str(error)) or type(error).__name__
+            raise BrokerUnavailable(f"{self.url}: {told}") from error
         raise BrokerError(f"{self.url}: {method} {path} was sent on more than {_REDIRECTS} times")
 
     async def _once(self, method: str, url: URL, body: Any) -> tuple[int, bytes, URL | None]:
-        assert self._session is not None
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         if self._authorization is not None:
             headers["Authorization"] = self._authorization
@@ -104,21 +119,13 @@ class PulsarAdmin:
             # A broker sends on what another one owns. Who follows for us would leave the credentials behind.
             if response.status in (302, 307, 308) and (location := response.headers.get("Location")):
                 return response.status, b"", self._elsewhere(url, location)
-            return response.status, await self._read(response), None
+            return response.status, await body_of(response, self.url), None
 
     def _elsewhere(self, url: URL, location: str) -> URL:
         target = url.join(URL(location, encoded=True))
         if target.scheme not in ("http", "https") or (url.scheme == "https" and target.scheme != "https"):
             raise BrokerError(f"{self.url}: sent on to {excerpt(str(target))}, which is not safe to follow")
         return target
-
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        body = bytearray()
-        async for chunk in response.content.iter_any():
-            body += chunk
-            if len(body) > _LARGEST:
-                raise BrokerError(f"{self.url}: an answer of more than {_LARGEST:,} bytes")
-        return bytes(body)
 
     def _value(self, body: bytes, kind: type[T], what: str) -> T:
         try:
@@ -136,7 +143,7 @@ class PulsarAdmin:
             return BrokerError(f"{self.url}: these credentials may not {what} (HTTP {status}{told})")
         if status == 404 and not reason:
             return self._no_pulsar(what, f"HTTP 404 {excerpt(body, 60)}")
-        told = reason or excerpt(" ".join(body.decode(errors="replace").split()), 120) or "it says no reason"
+        told = reason or _line(body.decode(errors="replace")) or "it says no reason"
         kind = BrokerUnavailable if status >= 500 else BrokerError
         return kind(f"{self.url}: {what}: HTTP {status}: {told}")
 
@@ -147,6 +154,16 @@ class PulsarAdmin:
             found=found,
             expected="JSON, as Pulsar gives it",
         )
+
+
+async def body_of(response: aiohttp.ClientResponse, where: str) -> bytes:
+    """All of a body. Raises `BrokerError` where it is too large for any answer."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > _LARGEST:
+            raise BrokerError(f"{where}: an answer of more than {_LARGEST:,} bytes")
+    return bytes(body)
 
 
 def _checked(url: str) -> str:
@@ -170,4 +187,8 @@ def _reason(body: bytes) -> str:
     except (ValueError, RecursionError):
         return ""
     reason = value.get("reason") if isinstance(value, dict) else None
-    return excerpt(reason) if isinstance(reason, str) else ""
+    return _line(reason) if isinstance(reason, str) else ""
+
+
+def _line(text: str) -> str:
+    return excerpt(" ".join(text.split()))

@@ -5,9 +5,9 @@ No step deletes, shortens or lowers anything. What would have to is told, and le
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 from urllib.parse import quote
 
 from trustgraph_prompt.broker.pulsar_admin.layout import COMPACTION_THRESHOLD, Layout, Topic
@@ -25,7 +25,7 @@ _KEPT_WHILE_IDLE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A request of the admin API, which does something: `path` is below `/admin/v2/`, `body` is JSON."""
+    """A request of the admin API, below `/admin/v2/`: PUT makes something, POST sets a policy of a topic."""
 
     what: str
     method: Literal["PUT", "POST"]
@@ -52,14 +52,21 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """`compaction` is from how many bytes on, 0 for never; `kept` whether it stays when nobody uses it.
-
-    Both with what its namespace and the broker say where it has no policy of its own.
-    """
+    """`compaction` is from how many bytes on, 0 for never; `kept` whether it stays when nobody uses it."""
 
     subscriptions: frozenset[str] = frozenset()
     compaction: int = 0
     kept: bool = False
+
+    @classmethod
+    def under(cls, policies: Mapping[str, Any], subscriptions: frozenset[str] = frozenset()) -> Self:
+        """A topic for which these policies hold; they have the names that those of a namespace have."""
+        threshold = policies.get("compaction_threshold")
+        retention = policies.get("retention_policies")
+        inactivity = policies.get("inactive_topic_policies")
+        for_ever = isinstance(retention, dict) and retention.get("retentionTimeInMinutes") == -1
+        spared = isinstance(inactivity, dict) and inactivity.get("deleteWhileInactive") is False
+        return cls(subscriptions, threshold if isinstance(threshold, int) else 0, for_ever or spared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +84,13 @@ def compare(wanted: Layout, found: Found) -> list[Finding]:
     return [
         *_tenants(wanted, found),
         *_namespaces(wanted, found),
-        *(finding for topic in wanted.topics for finding in _topic(topic, found.topics.get(topic.name))),
+        *(finding for topic in wanted.topics for finding in _topic(topic, wanted, found)),
     ]
+
+
+def steps(findings: Iterable[Finding]) -> list[Step]:
+    """What is to be done."""
+    return [finding.step for finding in findings if finding.step is not None]
 
 
 def topic_path(name: str) -> str:
@@ -129,42 +141,43 @@ def _losses(namespace: str, policies: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("policy", "subscription-expiration", "differs", namespace, found=lost, expected="none")
 
 
-def _topic(topic: Topic, found: FoundTopic | None) -> Iterator[Finding]:
+def _topic(topic: Topic, wanted: Layout, found: Found) -> Iterator[Finding]:
     path = topic_path(topic.name)
-    if found is None:
-        yield Finding("topic", topic.name, "missing", step=Step(f"create topic {topic.name}", "PUT", path))
-    else:
+    there = found.topics.get(topic.name)
+    if there is not None:
         yield Finding("topic", topic.name, "ok")
+    else:
+        yield Finding("topic", topic.name, "missing", step=Step(f"create topic {topic.name}", "PUT", path))
     for name in topic.subscriptions:
-        if found is not None and name in found.subscriptions:
+        if there is not None and name in there.subscriptions:
             yield Finding("subscription", name, "ok", topic.name)
             continue
         what = f"subscribe {name} to {topic.name}, from its earliest message on"
         step = Step(what, "PUT", f"{path}/subscription/{quote(name, safe=':')}", _EARLIEST)
         yield Finding("subscription", name, "missing", topic.name, step=step)
+    # One that is made now is under the policies of its namespace, be that made now or not.
+    namespace = topic.namespace
+    state = there or FoundTopic.under(found.namespaces.get(namespace, wanted.namespaces[namespace]))
+    exists = there is not None
     if topic.table:
-        yield _compaction(topic.name, found)
+        expected = f"from {COMPACTION_THRESHOLD:,} bytes on"
+        step = Step(
+            f"compact {topic.name} {expected}", "POST", f"{path}/compactionThreshold", COMPACTION_THRESHOLD
+        )
+        holds = state.compaction > 0
+        yield _policy("compaction", topic.name, step, "never", expected, holds=holds, exists=exists)
     if not topic.subscriptions:
-        yield _inactivity(topic.name, found)
+        what = f"keep {topic.name} while nobody uses it"
+        step = Step(what, "POST", f"{path}/inactiveTopicPolicies", _KEPT_WHILE_IDLE)
+        lost = "deleted when nobody uses it"
+        yield _policy("inactive-topic", topic.name, step, lost, "kept", holds=state.kept, exists=exists)
 
 
-def _compaction(topic: str, found: FoundTopic | None) -> Finding:
-    if found is not None and found.compaction > 0:
-        return Finding("policy", "compaction", "ok", topic)
-    expected = f"from {COMPACTION_THRESHOLD:,} bytes on"
-    path = f"{topic_path(topic)}/compactionThreshold"
-    step = Step(f"compact {topic} {expected}", "POST", path, COMPACTION_THRESHOLD)
-    if found is None:
-        return Finding("policy", "compaction", "missing", topic, expected=expected, step=step)
-    return Finding("policy", "compaction", "differs", topic, found="never", expected=expected, step=step)
-
-
-def _inactivity(topic: str, found: FoundTopic | None) -> Finding:
-    if found is not None and found.kept:
-        return Finding("policy", "inactive-topic", "ok", topic)
-    path = f"{topic_path(topic)}/inactiveTopicPolicies"
-    step = Step(f"keep {topic} while nobody uses it", "POST", path, _KEPT_WHILE_IDLE)
-    if found is None:
-        return Finding("policy", "inactive-topic", "missing", topic, expected="kept", step=step)
-    lost = "deleted when nobody uses it"
-    return Finding("policy", "inactive-topic", "differs", topic, found=lost, expected="kept", step=step)
+def _policy(
+    name: str, topic: str, step: Step, found: str, expected: str, *, holds: bool, exists: bool
+) -> Finding:
+    if holds:
+        return Finding("policy", name, "ok", topic)
+    if not exists:
+        return Finding("policy", name, "missing", topic, expected=expected, step=step)
+    return Finding("policy", name, "differs", topic, found=found, expected=expected, step=step)

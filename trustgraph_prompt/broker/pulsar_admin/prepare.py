@@ -9,60 +9,78 @@ from typing import Any, Final, TypeVar
 from trustgraph_prompt.broker.pulsar_admin.client import PulsarAdmin
 from trustgraph_prompt.broker.pulsar_admin.layout import Layout, Topic
 from trustgraph_prompt.broker.pulsar_admin.plan import (
-    Finding,
     Found,
     FoundTopic,
     Step,
-    compare,
     namespace_path,
     topic_path,
 )
-from trustgraph_prompt.errors import BrokerUnavailable
+from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 
 T = TypeVar("T")
 
-#: A broker answers before the policy of a topic is in force.
 _SECONDS_UNTIL_IN_FORCE: Final = 30.0
-_PAUSE_SECONDS: Final = 0.2
+_SECONDS_UNTIL_UNDONE: Final = 3.0
+_SECONDS_UNTIL_MADE: Final = 0.5
+_PAUSE_SECONDS: Final = 0.05
 
+#: Where topics have no policies of their own, those of the namespace count.
 _DISABLED: Final = 405
+
+#: What a policy of a namespace is called as one of a topic, and what it is.
+_POLICIES: Final[dict[str, tuple[str, type[Any]]]] = {
+    "compaction_threshold": ("compactionThreshold", int),
+    "inactive_topic_policies": ("inactiveTopicPolicies", dict),
+    "retention_policies": ("retention", dict),
+}
 
 
 async def look(admin: PulsarAdmin, wanted: Layout) -> Found:
     """What there is of what is wanted. Changes nothing. Raises `BrokerError`, `ConfigError`."""
-    # There are none at first, even of a broker that is healthy.
-    clusters = [name for name in await admin.get("clusters", list) or () if name != "global"]
-    if not clusters:
+    clusters = _names(await admin.get("clusters", list)) - {"global"}
+    if not clusters:  # there are none at first, even of a broker that is healthy
         raise BrokerUnavailable(f"{admin.url}: no cluster is registered yet; try again in a moment")
     tenants = sorted({name.partition("/")[0] for name in wanted.namespaces})
-    of_tenants = dict(
-        zip(tenants, await _together(admin.get(namespace_path(name), list) for name in tenants), strict=True)
-    )
-    there = {name for names in of_tenants.values() for name in names or ()} & wanted.namespaces.keys()
-    namespaces = {name: await admin.get(namespace_path(name), dict) or {} for name in sorted(there)}
+    in_tenants = await _together(admin.get(namespace_path(tenant), list) for tenant in tenants)
+    there = wanted.namespaces.keys() & {name for names in in_tenants for name in _names(names)}
+    policies = await _together(admin.get(namespace_path(name), dict) for name in there)
+    namespaces = {name: found or {} for name, found in zip(there, policies, strict=True)}
     topics = [topic for topic in wanted.topics if topic.namespace in namespaces]
     found = await _together(_topic(admin, topic, namespaces[topic.namespace]) for topic in topics)
     return Found(
-        clusters=tuple(clusters),
-        tenants=frozenset(name for name, names in of_tenants.items() if names is not None),
+        clusters=tuple(sorted(clusters)),
+        tenants=frozenset(name for name, names in zip(tenants, in_tenants, strict=True) if names is not None),
         namespaces=namespaces,
         topics={topic.name: state for topic, state in zip(topics, found, strict=True) if state is not None},
     )
 
 
 async def carry_out(admin: PulsarAdmin, step: Step) -> bool:
-    """Do it; False where it had been done in the meantime. Raises as `look` does."""
-    return await admin.send(step.method, step.path, step.body)
+    """Do it and see it in force; False where somebody had done it in the meantime.
 
-
-async def see_it_in_force(admin: PulsarAdmin, wanted: Layout) -> list[Finding]:
-    """What is still to be mended after all steps: nothing, soon. Raises as `look` does."""
-    deadline = asyncio.get_running_loop().time() + _SECONDS_UNTIL_IN_FORCE
-    while True:
-        left = [finding for finding in compare(wanted, await look(admin, wanted)) if finding.step]
-        if not left or asyncio.get_running_loop().time() > deadline:
-            return left
+    Raises as `look` does, also `BrokerUnavailable` where it does not come into force.
+    """
+    try:
+        done = await admin.send(step.method, step.path, step.body)
+    except BrokerError:
+        # Who makes what another is making is told 409 a moment later, but now HTTP 500 (a tenant: "Version
+        # mismatch") or 412 (a subscription: "Failed to fence"), says 4.0.6.
+        await asyncio.sleep(_SECONDS_UNTIL_MADE)
+        done = await admin.send(step.method, step.path, step.body)
+    if step.method == "PUT":
+        return done
+    # A broker sets one policy of a topic by writing down all of them, as it knows them, and it knows what it
+    # has written only a little later. So one at a time; and who sets another at the same time undoes ours.
+    clock = asyncio.get_running_loop().time
+    again, deadline = clock() + _SECONDS_UNTIL_UNDONE, clock() + _SECONDS_UNTIL_IN_FORCE
+    while await admin.get(step.path, type(step.body)) != step.body:
+        if clock() > deadline:
+            raise BrokerUnavailable(f"{admin.url}: not in force after {_SECONDS_UNTIL_IN_FORCE:g} s")
+        if clock() > again:
+            await admin.send(step.method, step.path, step.body)
+            again = clock() + _SECONDS_UNTIL_UNDONE
         await asyncio.sleep(_PAUSE_SECONDS)
+    return done
 
 
 async def _topic(admin: PulsarAdmin, topic: Topic, namespace: Mapping[str, Any]) -> FoundTopic | None:
@@ -70,23 +88,20 @@ async def _topic(admin: PulsarAdmin, topic: Topic, namespace: Mapping[str, Any])
     subscriptions = await admin.get(f"{path}/subscriptions", list)
     if subscriptions is None:
         return None
-    names = frozenset(name for name in subscriptions if isinstance(name, str))
+    names = _names(subscriptions)
     if topic.subscriptions and not topic.table:
         return FoundTopic(names)
-
-    async def policy(kind: type[T], name: str, of_namespace: str) -> T | None:
-        """What holds for the topic; where topics have no policies of their own, what its namespace says."""
-        in_force = await admin.get(f"{path}/{name}?applied=true", kind, none=(404, _DISABLED))
-        of_all = namespace.get(of_namespace)
-        return in_force if in_force is not None else of_all if isinstance(of_all, kind) else None
-
-    inactivity = await policy(dict, "inactiveTopicPolicies", "inactive_topic_policies") or {}
-    retention = await policy(dict, "retention", "retention_policies") or {}
-    return FoundTopic(
-        names,
-        compaction=await policy(int, "compactionThreshold", "compaction_threshold") or 0,
-        kept=inactivity.get("deleteWhileInactive") is False or retention.get("retentionTimeInMinutes") == -1,
+    own = {
+        of_namespace: await admin.get(f"{path}/{of_topic}?applied=true", kind, none=(404, _DISABLED))
+        for of_namespace, (of_topic, kind) in _POLICIES.items()
+    }
+    return FoundTopic.under(
+        {**namespace, **{name: policy for name, policy in own.items() if policy is not None}}, names
     )
+
+
+def _names(values: list[Any] | None) -> frozenset[str]:
+    return frozenset(value for value in values or () if isinstance(value, str))
 
 
 async def _together(asked: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

@@ -99,6 +99,7 @@ class ConfigService:
             with self._watch.over(SERVICE, pokes.check, lose):
                 while message := await pokes.receive():
                     self._hear(message)
+                    await pokes.acknowledge(message)
             if lost:
                 raise BrokerClosed(f"{pokes.topic}: the broker no longer tells what changes")
         finally:

@@ -16,14 +16,20 @@ from trustgraph_prompt.worker.flow import HOTTEST, Flow, Input, Outputs, TopicCh
 REQUESTERS_WAIT = 600.0
 """Seconds, unless they were told otherwise; then they hear of nothing any more."""
 
-BUDGET = Budget(seconds=REQUESTERS_WAIT - 60)
+SECONDS_FOR_A_REQUEST = REQUESTERS_WAIT - 60
 """So that a requester that waits as long as it usually does hears at least an error."""
 
-SECONDS_FOR_A_COMPLETION = 270.0
-"""Without a response. TrustGraph's workers lose what met a rate limit: there is time to ask once more."""
+SECONDS_TO_ANOTHER = 240.0
+"""Without a response from a text-completion service: those of TrustGraph lose what meets a rate limit.
+
+Who answers later than that is slow or has a long queue, and is asked at most twice as much for it.
+"""
 
 CONCURRENCY = 64
 """Requests in work at once, unless said otherwise. TrustGraph's own services take one."""
+
+TEMPERATURE = 0.0
+"""Of TrustGraph's text completions, where neither flow nor request names one."""
 
 OFTEN = 1_000
 """As often as the seconds of the budget allow."""
@@ -65,6 +71,7 @@ class Processor:
         if self.asks_topics:
             specs += ["text-completion-request", "text-completion-response"]
         topic = _topics(named, specs, where)
+        answers = self.kind == "text-completion"
         return Flow(
             name=f"{workspace}/{variant}",
             workspace=workspace,
@@ -72,16 +79,17 @@ class Processor:
             outputs=Outputs(response=topic["response"]),
             concurrency=self.concurrency,
             deliveries=OFTEN,
-            budget=BUDGET,
+            budget=Budget(seconds=SECONDS_FOR_A_REQUEST),
             provider=TopicChoice(
                 topic["text-completion-request"],
                 topic["text-completion-response"],
-                timeout=SECONDS_FOR_A_COMPLETION,
+                timeout=SECONDS_FOR_A_REQUEST,
+                again=SECONDS_TO_ANOTHER,
             )
             if self.asks_topics
             else None,
-            model=_model(parameters, where) if self.kind == "text-completion" else None,
-            temperature=_temperature(parameters, where) if self.kind == "text-completion" else None,
+            model=_model(parameters, where) if answers else None,
+            temperature=_temperature(parameters, where) if answers else None,
             trustgraph=True,
         )
 
@@ -136,11 +144,11 @@ def _model(parameters: dict[str, Any], where: str) -> str | None:
     return model or None
 
 
-def _temperature(parameters: dict[str, Any], where: str) -> float | None:
+def _temperature(parameters: dict[str, Any], where: str) -> float:
     """TrustGraph's parameters are texts."""
     value = parameters.get("temperature")
     if value is None or value == "":
-        return None
+        return TEMPERATURE
     with suppress(ValueError, OverflowError, TypeError):
         if not isinstance(value, bool) and "_" not in str(value) and 0 <= float(value) <= HOTTEST:
             return float(value)

@@ -1,0 +1,132 @@
+"""A worker whose places on the broker are gone, or do not answer, while its connection stands."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from tests.support.workers import ENTRIES, House, Working, entry
+from trustgraph_prompt.broker import Broker, Consumer, Table
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
+from trustgraph_prompt.llm import Call, ScriptedAnswer
+from trustgraph_prompt.worker import config
+
+CONSUMER = "consumer of flow f"
+
+
+@pytest.fixture
+def broker_kind() -> str:
+    """What each broker says of a place is the matter of other tests; here it is told what to say."""
+    return "memory"
+
+
+class DoubtfulBroker:
+    """A broker that works, but says `trouble`, if there is any, of the first place that was taken."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.trouble: BrokerError | None = None
+        self.opened: list[Consumer | Table] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)
+
+    async def consumer(self, topic: str, subscription: str, **options: Any) -> Consumer:
+        consumer = await self._broker.consumer(topic, subscription, **options)
+        self._doubt(consumer)
+        return consumer
+
+    async def table(self, topic: str) -> Table:
+        table = await self._broker.table(topic)
+        self._doubt(table)
+        return table
+
+    def _doubt(self, handle: Any) -> None:
+        first = not self.opened
+        self.opened.append(handle)
+
+        async def check() -> None:
+            if self.trouble is not None and first:
+                raise self.trouble
+
+        handle.check = check
+
+
+@pytest.fixture
+def doubtful(house: House) -> DoubtfulBroker:
+    doubtful = DoubtfulBroker(house.broker)
+    house.broker = cast(Broker, doubtful)
+    return doubtful
+
+
+async def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+def waiting(working: Working) -> dict[str, str]:
+    return working.worker.health.waiting
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+async def test_a_consumer_whose_place_is_gone_is_replaced_and_nothing_is_paid_twice(
+    house: House, doubtful: DoubtfulBroker, persistent: bool
+) -> None:
+    flow = house.flow(persistent=persistent)
+    responses = await house.hear(house.topic("responses"))
+    asked: list[str] = []
+
+    def model(call: Call) -> ScriptedAnswer:
+        asked.append(call.messages[-1].text)
+        return ScriptedAnswer("said", delay=3.0 if len(asked) == 1 else 0.0)
+
+    working = await house.work(flow, model)
+    under_way = await house.send(flow, "say", text="one")
+    await until(lambda: asked)
+    doubtful.trouble = BrokerClosed("no such consumer any more")
+    await until(lambda: len(doubtful.opened) == 2)
+    await until(lambda: working.worker.health.ready)
+    later = await house.send(flow, "say", text="two")
+
+    assert (await responses.under(later))[0]["text"] == "said"
+    assert (await responses.under(under_way))[0]["text"] == "said"
+    assert sorted(asked) == ["Say one", "Say two"]
+
+
+async def test_a_consumer_that_does_not_answer_is_waited_for_until_it_does(
+    house: House, doubtful: DoubtfulBroker
+) -> None:
+    working = await house.work(house.flow(), lambda call: "said")
+    metrics = working.worker.metrics
+
+    doubtful.trouble = BrokerUnavailable("no answer in 10 s")
+    await until(lambda: CONSUMER in waiting(working))
+    assert waiting(working)[CONSUMER].startswith("no answer in 10 s (since ")
+    assert f'trustgraph_prompt_healthy{{part="{CONSUMER}"}} 0.0' in metrics.text().decode()
+    assert "trustgraph_prompt_ready 0.0" in metrics.text().decode()
+
+    doubtful.trouble = None
+    await until(lambda: working.worker.health.ready)
+    assert f'trustgraph_prompt_healthy{{part="{CONSUMER}"}} 1.0' in metrics.text().decode()
+    assert len(doubtful.opened) == 1
+
+
+async def test_a_config_topic_that_is_no_longer_told_is_read_again(
+    house: House, doubtful: DoubtfulBroker
+) -> None:
+    house.base = ENTRIES
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    working = await house.work(flow, lambda call: call.messages[-1].text, config=True)
+
+    doubtful.trouble = BrokerClosed("no such reader any more")
+    await until(lambda: len(doubtful.opened) == 3)  # the consumer among them
+    await until(lambda: working.worker.health.ready)
+    await config.push(house.broker, "default", {"template.say": entry("Say B")}, topic=house.topic("config"))
+    await until(lambda: working.worker.prompts["default"].question("say", {"text": ""})[1].prompt == "Say B")
+
+    assert (await responses.under(await house.send(flow, "say")))[0]["text"] == "Say B"

@@ -1,0 +1,158 @@
+"""A worker whose broker goes away: it waits, says so, and goes on by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support import pulsar_server
+from tests.support.model_server import ModelServer
+from tests.support.pulsar_server import PulsarServer
+from tests.support.pulsar_traffic import Traffic, traffic
+from tests.support.restless_model import PROMPT, RestlessModel
+from tests.support.worker_processes import Process, Site
+from trustgraph_prompt.broker import Producer, connect
+from trustgraph_prompt.errors import BrokerUnavailable
+from trustgraph_prompt.wire import PromptRequest
+from trustgraph_prompt.worker import Answer
+
+pytestmark = pytest.mark.pulsar
+
+KILLS = 5
+ANSWERED_BETWEEN_KILLS = 50
+SECONDS_BETWEEN_REQUESTS = 0.05
+AHEAD = 100
+"""So many requests may wait for an answer before no more are made."""
+SECONDS_TO_BE_AWAY = 3.0
+SECONDS_TO_COME_BACK = 180.0
+
+
+@pytest.fixture
+def mortal(pulsar: PulsarServer) -> Iterator[PulsarServer]:
+    """A real broker that may be killed: that of the run where it is ours, else one for the test alone."""
+    server = pulsar if pulsar.process is not None else pulsar_server.start(threading.Event())
+    server.create_space("tg")
+    yield server
+    if server is not pulsar:
+        server.end()
+
+
+@pytest.fixture
+async def mortal_site(mortal: PulsarServer, tmp_path: Path) -> AsyncIterator[Site]:
+    async with AsyncExitStack() as stack:
+        yield Site(tmp_path, stack, mortal.url)
+
+
+@asynccontextmanager
+async def load(flow: Traffic) -> AsyncIterator[None]:
+    """Requests for the time of the block, each published until the broker has taken it."""
+    async with await connect(flow.site.url) as broker, asyncio.TaskGroup() as sending:
+        producer, over = await broker.producer(flow.requests), asyncio.Event()
+
+        async def pace() -> None:
+            while not over.is_set():
+                while len(flow.sent) - len(flow.responses.messages) > AHEAD:
+                    await asyncio.sleep(SECONDS_BETWEEN_REQUESTS)
+                flow.sent.append(id := f"r{len(flow.sent)}")
+                sending.create_task(_insist(producer, id))
+                await asyncio.sleep(SECONDS_BETWEEN_REQUESTS)
+
+        sending.create_task(pace())
+        yield
+        over.set()
+
+
+async def _insist(producer: Producer, id: str) -> None:
+    while True:
+        try:
+            await producer.send(PromptRequest.asking(PROMPT, {"text": id}).encode(), properties={"id": id})
+        except BrokerUnavailable:
+            continue
+        return
+
+
+async def fall(server: PulsarServer, worker: Process) -> float:
+    """Kill the broker, and start it again when the worker has said that it is away.
+
+    Gives the seconds from a healthy broker to a worker that is ready.
+    """
+    await asyncio.to_thread(server.kill)
+    await worker.shows("/readyz", '"ready": false', SECONDS_TO_COME_BACK)
+    await worker.shows("/metrics", "trustgraph_prompt_ready 0.0")
+    await worker.shows("/metrics", 'trustgraph_prompt_healthy{part="consumer of flow f"} 0.0')
+    await worker.shows("/readyz", "consumer of flow f")
+    await worker.shows("/livez", "true")
+    await asyncio.sleep(SECONDS_TO_BE_AWAY)
+    await asyncio.to_thread(server.start_again)
+    began = time.monotonic()
+    await worker.shows("/readyz", '"ready": true', SECONDS_TO_COME_BACK)
+    await worker.shows("/metrics", 'trustgraph_prompt_healthy{part="consumer of flow f"} 1.0')
+    return time.monotonic() - began
+
+
+@pytest.mark.timeout(1800)
+async def test_a_broker_that_is_killed_under_load_loses_nothing_and_no_call_is_paid_twice(
+    mortal: PulsarServer, mortal_site: Site, server: ModelServer, tell: Callable[..., None]
+) -> None:
+    mortal.create_space(space := f"away-{time.time_ns()}")
+    model = RestlessModel(pause=0.05)
+    recoveries = []
+    async with traffic(mortal_site, space, server, model, concurrency=8) as flow:
+        worker = await mortal_site.run()
+        async with load(flow):
+            for _ in range(KILLS):
+                await flow.responses.until(
+                    len(flow.responses.messages) + ANSWERED_BETWEEN_KILLS, SECONDS_TO_COME_BACK
+                )
+                recoveries.append(await fall(mortal, worker))
+        unanswered = await flow.responses.missing(flow.sent, SECONDS_TO_COME_BACK)
+        answers = [Answer.decode(message.data) for message in await flow.published("answers")]
+        objects = {message.properties["id"] for message in await flow.published("objects")}
+        worker.send_signal(signal.SIGTERM)
+        assert await worker.wait() == 0
+
+    times = Counter(message.properties["id"] for message in flow.responses.messages)
+    named = {id for answer in answers for id in answer.objects}
+    tell(
+        requests=len(flow.sent),
+        kills=KILLS,
+        unanswered=len(unanswered),
+        missing_objects=len(named - objects),
+        redelivered=sum(times.values()) - len(times),
+        model_calls=len(model.runs),
+        paid_twice=model.paid_twice,
+        seconds_to_be_ready_again=" ".join(f"{seconds:.1f}" for seconds in recoveries),
+    )
+    assert not unanswered
+    assert {answer.request for answer in answers} == set(flow.sent)
+    assert not named - objects
+    assert not model.paid_twice
+
+
+@pytest.mark.timeout(300)
+async def test_a_worker_that_is_started_while_the_broker_is_away_says_so_and_begins_when_it_comes(
+    mortal: PulsarServer, mortal_site: Site, server: ModelServer, tell: Callable[..., None]
+) -> None:
+    mortal.create_space(space := f"away-{time.time_ns()}")
+    model = RestlessModel(pause=0.0)
+    async with traffic(mortal_site, space, server, model) as flow:
+        await flow.send(["r"])
+        await asyncio.to_thread(mortal.kill)
+        began = time.monotonic()
+        worker = await mortal_site.begin()
+        await worker.shows("/readyz", "refused")
+        told = time.monotonic() - began
+        await worker.shows("/livez", "true")
+        await asyncio.to_thread(mortal.start_again)
+        began = time.monotonic()
+        await worker.shows("/readyz", '"ready": true', SECONDS_TO_COME_BACK)
+        tell(told_after_seconds=round(told, 1), ready_after_seconds=round(time.monotonic() - began, 1))
+        assert not await flow.responses.missing(["r"])

@@ -1,0 +1,83 @@
+"""Room by count and by bytes: who waits, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+
+from trustgraph_prompt.broker.room import Room
+
+
+class Guests:
+    """Things that enter a room and stay until they are told to leave."""
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.inside: list[str] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._ends: dict[str, asyncio.Event] = {}
+
+    async def come(self, name: str, size: int) -> None:
+        self._ends[name] = asyncio.Event()
+        self._tasks[name] = asyncio.create_task(self._stay(name, size))
+        await self._settle()
+
+    async def leave(self, name: str) -> None:
+        self._ends[name].set()
+        await self._settle()
+
+    async def give_up(self, name: str) -> None:
+        self._tasks[name].cancel()
+        await self._settle()
+
+    async def _stay(self, name: str, size: int) -> None:
+        async with self._room.of(size):
+            self.inside.append(name)
+            await self._ends[name].wait()
+            self.inside.remove(name)
+
+    async def _settle(self) -> None:
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+async def test_so_many_at_once() -> None:
+    guests = Guests(Room(2, 100))
+    for name in "abc":
+        await guests.come(name, 1)
+    assert guests.inside == ["a", "b"]
+    await guests.leave("a")
+    assert guests.inside == ["b", "c"]
+
+
+async def test_so_many_bytes_at_once_and_nobody_overtakes() -> None:
+    guests = Guests(Room(10, 100))
+    await guests.come("a", 60)
+    await guests.come("large", 60)
+    await guests.come("small", 1)
+    assert guests.inside == ["a"]
+    await guests.leave("a")
+    assert guests.inside == ["large", "small"]
+
+
+async def test_what_is_larger_than_the_room_enters_alone() -> None:
+    guests = Guests(Room(10, 100))
+    await guests.come("a", 1)
+    await guests.come("huge", 1000)
+    assert guests.inside == ["a"]
+    await guests.leave("a")
+    assert guests.inside == ["huge"]
+    await guests.come("b", 1)
+    await guests.leave("huge")
+    assert guests.inside == ["b"]
+
+
+async def test_who_gives_up_waiting_is_passed_over() -> None:
+    guests = Guests(Room(10, 100))
+    await guests.come("a", 60)
+    await guests.come("large", 60)
+    await guests.come("small", 1)
+    await guests.give_up("large")
+    assert guests.inside == ["a", "small"]
+    await guests.leave("a")
+    await guests.come("all", 99)
+    assert guests.inside == ["small", "all"]

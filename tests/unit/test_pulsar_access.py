@@ -1,0 +1,41 @@
+"""What the environment may say about access to Pulsar."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trustgraph_prompt.broker.pulsar.access import Access
+from trustgraph_prompt.errors import ConfigError
+
+
+def test_nothing_said_is_nobody_who_believes_the_public_authorities() -> None:
+    assert Access.from_environment({}) == Access()
+
+
+def test_a_token_is_never_shown() -> None:
+    access = Access.from_environment({"PULSAR_TOKEN": "hush"})
+    assert access.token == "hush"
+    assert "hush" not in repr(access)
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        ({"PULSAR_TOKEN": "hush", "PULSAR_TOKEN_FILE": __file__}, "only one"),
+        ({"PULSAR_TOKEN_FILE": "/nowhere"}, "PULSAR_TOKEN_FILE: cannot be read"),
+        ({"PULSAR_TLS_TRUST_CERTS_FILE": "/nowhere"}, "PULSAR_TLS_TRUST_CERTS_FILE: cannot be read"),
+        ({"PULSAR_TLS_CERTIFICATE_FILE": __file__}, "PULSAR_TLS_KEY_FILE"),
+        ({"PULSAR_OAUTH2_ISSUER_URL": "https://issuer"}, "PULSAR_OAUTH2_CREDENTIALS_FILE"),
+        ({"PULSAR_OAUTH2_AUDIENCE": "urn:pulsar"}, "PULSAR_OAUTH2_ISSUER_URL"),
+    ],
+)
+def test_half_a_story_is_told_with_its_variable(environment: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigError, match=told) as error:
+        Access.from_environment(environment)
+    assert "hush" not in str(error.value)
+
+
+def test_an_empty_variable_is_none(tmp_path: Path) -> None:
+    assert Access.from_environment({"PULSAR_TOKEN": "", "PULSAR_TLS_KEY_FILE": ""}) == Access()

@@ -1,0 +1,118 @@
+"""Who we are to a Pulsar, and whom we believe: from the environment, as no command line may hold secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pulsar
+
+from trustgraph_prompt.errors import ConfigError
+
+TOKEN: Final = "PULSAR_TOKEN"
+TOKEN_FILE: Final = "PULSAR_TOKEN_FILE"
+ISSUER: Final = "PULSAR_OAUTH2_ISSUER_URL"
+CREDENTIALS_FILE: Final = "PULSAR_OAUTH2_CREDENTIALS_FILE"
+AUDIENCE: Final = "PULSAR_OAUTH2_AUDIENCE"
+SCOPE: Final = "PULSAR_OAUTH2_SCOPE"
+TRUST_FILE: Final = "PULSAR_TLS_TRUST_CERTS_FILE"
+CERTIFICATE_FILE: Final = "PULSAR_TLS_CERTIFICATE_FILE"
+KEY_FILE: Final = "PULSAR_TLS_KEY_FILE"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A token, a token's file (read again for every connection: it may rotate), or OAuth2 client credentials.
+
+    `oauth2` has `issuer_url` and `private_key`, a file with `client_id` and `client_secret`; `audience` and
+    `scope` where the issuer asks for them. A client certificate alone proves who we are; beside a token it
+    serves the connection. `trust_file` are the authorities to believe in place of the public ones.
+    """
+
+    token: str | None = field(default=None, repr=False)
+    token_file: Path | None = None
+    oauth2: Mapping[str, str] | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+    trust_file: Path | None = None
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Access:
+        """Raises `ConfigError`, which names the variable and never shows a token."""
+
+        def path(name: str) -> Path | None:
+            return Path(environment[name]) if environment.get(name) else None
+
+        access = cls(
+            token=environment.get(TOKEN) or None,
+            token_file=path(TOKEN_FILE),
+            oauth2=_oauth2(environment),
+            certificate_file=path(CERTIFICATE_FILE),
+            key_file=path(KEY_FILE),
+            trust_file=path(TRUST_FILE),
+        )
+        proofs = {TOKEN: access.token, TOKEN_FILE: access.token_file, ISSUER: access.oauth2}
+        given = [name for name, proof in proofs.items() if proof]
+        if len(given) > 1:
+            raise ConfigError("only one of them can say who we are", where="environment", found=given)
+        if (access.certificate_file is None) != (access.key_file is None):
+            raise ConfigError(
+                "a certificate needs its key, and a key its certificate",
+                where="environment",
+                expected=f"{CERTIFICATE_FILE} and {KEY_FILE}",
+            )
+        for name in (TOKEN_FILE, CREDENTIALS_FILE, CERTIFICATE_FILE, KEY_FILE, TRUST_FILE):
+            _check_readable(name, path(name))
+        return access
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of the client for it."""
+        options: dict[str, Any] = {"tls_validate_hostname": True}
+        if self.trust_file:
+            options["tls_trust_certs_file_path"] = str(self.trust_file)
+        if proof := self._proof():
+            options["authentication"] = proof
+            if self.certificate_file:
+                options["tls_certificate_file_path"] = str(self.certificate_file)
+                options["tls_private_key_file_path"] = str(self.key_file)
+        elif self.certificate_file:
+            options["authentication"] = pulsar.AuthenticationTLS(
+                str(self.certificate_file), str(self.key_file)
+            )
+        return options
+
+    def _proof(self) -> pulsar.Authentication | None:
+        if self.token:
+            return pulsar.AuthenticationToken(self.token)
+        if self.token_file:
+            return pulsar.Authentication("token", f"file://{self.token_file.absolute()}")
+        if self.oauth2:
+            return pulsar.AuthenticationOauth2(json.dumps(self.oauth2))
+        return None
+
+
+def _oauth2(environment: Mapping[str, str]) -> Mapping[str, str] | None:
+    names = {ISSUER: "issuer_url", CREDENTIALS_FILE: "private_key", AUDIENCE: "audience", SCOPE: "scope"}
+    given = {key: environment[name] for name, key in names.items() if environment.get(name)}
+    if given and not {"issuer_url", "private_key"} <= given.keys():
+        raise ConfigError(
+            "OAuth2 needs an issuer and credentials",
+            where="environment",
+            found=[name for name, key in names.items() if key in given],
+            expected=f"{ISSUER} and {CREDENTIALS_FILE}",
+        )
+    return given or None
+
+
+def _check_readable(name: str, path: Path | None) -> None:
+    if path is None:
+        return
+    try:
+        with path.open("rb"):
+            pass
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", where=name, found=str(path)) from None
