@@ -156,9 +156,11 @@ def _needs_nothing(broker: str) -> bool:
 
 
 async def _with(broker: str, url: str | None, action: Callable[[PulsarAdmin], Awaitable[T]]) -> T:
-    from trustgraph_prompt.broker.pulsar_admin import PulsarAdmin, admin_url
+    from trustgraph_prompt.broker.pulsar.access import Access
+    from trustgraph_prompt.broker.pulsar_admin import PulsarAdmin, admin_url, authorization, trust
 
-    async with PulsarAdmin(url or admin_url(broker)) as admin:
+    at, access = url or admin_url(broker), Access.from_environment()
+    async with PulsarAdmin(at, authorization=await authorization(access), trust=trust(access)) as admin:
         return await action(admin)
 
 

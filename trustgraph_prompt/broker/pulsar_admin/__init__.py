@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trustgraph_prompt.broker.pulsar_admin.client import PulsarAdmin, admin_url
+from trustgraph_prompt.broker.pulsar_admin.credentials import authorization, trust
 from trustgraph_prompt.broker.pulsar_admin.layout import Layout, Topic
 from trustgraph_prompt.broker.pulsar_admin.plan import Finding, Found, FoundTopic, Step, compare, steps
 from trustgraph_prompt.broker.pulsar_admin.prepare import carry_out, look
@@ -16,8 +17,10 @@ __all__ = [
     "Step",
     "Topic",
     "admin_url",
+    "authorization",
     "carry_out",
     "compare",
     "look",
     "steps",
+    "trust",
 ]

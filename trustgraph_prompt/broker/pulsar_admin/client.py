@@ -119,21 +119,13 @@ class PulsarAdmin:
             # A broker sends on what another one owns. Who follows for us would leave the credentials behind.
             if response.status in (302, 307, 308) and (location := response.headers.get("Location")):
                 return response.status, b"", self._elsewhere(url, location)
-            return response.status, await self._read(response), None
+            return response.status, await body_of(response, self.url), None
 
     def _elsewhere(self, url: URL, location: str) -> URL:
         target = url.join(URL(location, encoded=True))
         if target.scheme not in ("http", "https") or (url.scheme == "https" and target.scheme != "https"):
             raise BrokerError(f"{self.url}: sent on to {excerpt(str(target))}, which is not safe to follow")
         return target
-
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        body = bytearray()
-        async for chunk in response.content.iter_any():
-            body += chunk
-            if len(body) > _LARGEST:
-                raise BrokerError(f"{self.url}: an answer of more than {_LARGEST:,} bytes")
-        return bytes(body)
 
     def _value(self, body: bytes, kind: type[T], what: str) -> T:
         try:
@@ -162,6 +154,16 @@ class PulsarAdmin:
             found=found,
             expected="JSON, as Pulsar gives it",
         )
+
+
+async def body_of(response: aiohttp.ClientResponse, where: str) -> bytes:
+    """All of a body. Raises `BrokerError` where it is too large for any answer."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > _LARGEST:
+            raise BrokerError(f"{where}: an answer of more than {_LARGEST:,} bytes")
+    return bytes(body)
 
 
 def _checked(url: str) -> str:
