@@ -19,6 +19,7 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.llm import topic_wire
 from trustgraph_prompt.llm.asked_again import answered_first
 from trustgraph_prompt.llm.complete import Completer
+from trustgraph_prompt.llm.provider import Around
 from trustgraph_prompt.llm.records import Call, Delta, Identity
 from trustgraph_prompt.wire import TextCompletionResponse
 
@@ -87,6 +88,17 @@ class TopicProvider(Completer):
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+class Whole(Around):
+    """A provider around a provider that asks for each answer in one piece.
+
+    Of an answer in many a broker may drop some, and TrustGraph's workers do not count theirs.
+    """
+
+    def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        """The answer of the provider within."""
+        return self.provider.stream(replace(call, stream=False))
 
 
 class _Pieces:
