@@ -40,7 +40,7 @@ from trustgraph_prompt.broker import connect
 UPSTREAM = "2.11.1"
 CONCURRENCY = 1000  # more than are in flight: what the broker loses of a completion holds its place
 SETTINGS = ((0.0, 64), (1.0, 256))  # seconds of the model, requests in flight
-SECONDS, WARM = 8.0, 3.0
+SECONDS, WARM = 10.0, 3.0
 LONG = 100_000
 
 Service = Callable[[str, Topics], AbstractContextManager[int]]

@@ -10,7 +10,8 @@
     ├── RequestError                     a message that is no request, or asks for what is not there
     ├── StructuredOutputInvalid          an answer that is not what its contract says
     ├── ProviderError                    who was asked could not answer; one class a category
-    │   ├── ProviderAuthentication · ProviderUnavailable (transient) · ProviderInvalidModel
+    │   ├── ProviderAuthentication · ProviderInvalidModel
+    │   ├── ProviderUnavailable (transient), ProviderUnexplained
     │   ├── ProviderModelNotLoaded (transient) · ProviderRateLimit (transient, retry_after)
     │   └── ProviderInvalidResponse · ProviderInvalidRequest · ProviderUnsupportedContentBlock
     └── BrokerError                      messages could not move
@@ -204,6 +205,10 @@ class ProviderUnavailable(ProviderError):
 
     category = "provider_unavailable"
     transient = True
+
+
+class ProviderUnexplained(ProviderUnavailable):
+    """A worker over topics that does not say whether it may work later."""
 
 
 class ProviderInvalidModel(ProviderError):

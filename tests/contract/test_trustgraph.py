@@ -382,3 +382,20 @@ async def test_what_was_received_before_the_worker_stops_is_answered(
         assert sorted(answer["text"] for answer in answers) == [f"Say {n}" for n in range(6)]
     else:
         assert all("shutting down" in answer["error"]["message"] for answer in answers)
+
+
+async def test_a_completion_that_was_lost_is_asked_for_once_more(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.trustgraph.processor.SECONDS_TO_ANOTHER", 0.2)
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+    worker = await place.answer(
+        script=lambda request: Completion(request["prompt"], lost=len(worker.requests) == 1)
+    )
+    await place.work()
+
+    [response] = await (await place.hear()).ask("say", text="x")
+
+    assert response["text"] == "Say x"
+    assert len(worker.requests) == 2

@@ -38,7 +38,7 @@ ANSWER = "\n".join(
     orjson.dumps(
         {
             "entity": f"Entity {number}",
-            "definition": f"What entity {number} of the text is, said in a sentence of some length, and plainly.",
+            "definition": f"What entity {number} of the text is, said in a sentence of the usual length.",
         }
     ).decode()
     for number in range(OBJECTS)

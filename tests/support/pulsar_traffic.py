@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 import pulsar
 from pulsar.asyncio import Client
@@ -32,13 +33,14 @@ concurrency: {concurrency}
 
 @dataclass
 class Traffic:
-    """`sent` are the ids of the requests that the broker has taken, `responses` what came of them."""
+    """`sent` are the ids of the requests that the broker has taken, `heard` what came of them."""
 
     site: Site
     model: RestlessModel
     space: str
     requests: str
-    responses: Heard
+    responses: str
+    heard: Heard
     sent: list[str] = field(default_factory=list)
     _broker: Broker = field(kw_only=True)
     _client: Client = field(kw_only=True)
@@ -64,6 +66,15 @@ class Traffic:
                 sending.create_task(send(id))
                 await asyncio.sleep(every)
         await producer.close()
+
+    async def hear_out(self) -> None:
+        """Until whatever has been published as a response by now has been heard."""
+        end = uuid4().hex
+        producer = await self._broker.producer(self.responses)
+        await producer.send(b"", properties={"id": end})
+        await producer.close()
+        assert not await self.heard.missing([end])
+        self.heard.messages[:] = [m for m in self.heard.messages if m.properties["id"] != end]
 
     async def hear(self, topic: str) -> Heard:
         """Follow `answers` or `objects` from its beginning."""
@@ -105,7 +116,7 @@ async def traffic(
         stack.push_async_callback(client.close)
         broker = await stack.enter_async_context(await connect(site.url))
         heard = await stack.enter_async_context(_hearing(broker, responses, persistent))
-        yield Traffic(site, model, space, requests, heard, _broker=broker, _client=client)
+        yield Traffic(site, model, space, requests, responses, heard, _broker=broker, _client=client)
 
 
 @asynccontextmanager

@@ -35,7 +35,7 @@ CLOSE: Final = LINES.replace('": ', '":').replace(", ", ",")
 ECHO: Final = Completion(text=None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A prompt with the `name`, what the model says to it, and the fields of the client's result that count.
 

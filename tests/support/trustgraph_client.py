@@ -31,7 +31,7 @@ class TrustGraphClient:
 
     async def prompt(self, id: str, *, streaming: bool = False, **variables: object) -> dict[str, Any]:
         """What comes of `PromptClient.prompt`."""
-        return await self.call("prompt", id=id, variables=variables, streaming=streaming)
+        return await self.call("prompt", id=id, variables=variables, streaming=streaming, timeout=60)
 
     async def call(self, method: str | None, **arguments: object) -> dict[str, Any]:
         """What comes of a method of `PromptClient`: `result`, or `error` and `message`; and `chunks`."""

@@ -163,9 +163,9 @@ async def config_service(broker: Broker, space: str = "tg") -> AsyncIterator[Con
 class Completion:
     """What a text-completion worker does with a request.
 
-    It waits `delay` seconds; then it answers `text`, in pieces of `piece` characters where it is asked to
-    stream, or an error (type and message), or nothing at all where `lost`: so ends a rate limit of theirs.
-    `cut` gives the pieces of a stream and no end of it.
+    It waits `delay` seconds and for `once`; then it answers `text`, in pieces of `piece` characters where it
+    is asked to stream, or an error (type and message), or nothing at all where `lost`: so ends a rate limit
+    of theirs. `cut` gives the pieces of a stream and no end of it.
     """
 
     text: str | None = ""
@@ -174,6 +174,7 @@ class Completion:
     model: str | None = "stand-in"
     piece: int = 8
     delay: float = 0.0
+    once: asyncio.Event | None = None
     error: tuple[str, str] | None = None
     lost: bool = False
     cut: bool = False
@@ -209,6 +210,8 @@ class CompletionWorker:
         self.most = max(self.most, self.in_hand)
         try:
             await asyncio.sleep(completion.delay)
+            if completion.once is not None:
+                await completion.once.wait()
             for response in _responses(completion, streaming=request.get("streaming", False)):
                 data = json.dumps(response).encode()
                 await self.responses.send(data, properties={"id": message.properties["id"]})

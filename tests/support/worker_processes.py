@@ -46,6 +46,11 @@ class Process:
         await self._reading
         return code
 
+    async def ended(self) -> None:
+        """Wait until it has ended, in order."""
+        code = await self.wait()
+        assert code == 0, f"exit code {code}\n{''.join(self.log[-30:])}"
+
     async def end(self) -> None:
         """Kill it, if it still lives."""
         with suppress(ProcessLookupError):

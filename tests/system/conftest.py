@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from tests.support.pulsar_server import PulsarServer
+from tests.support.trustgraph_site import TrustGraphSite
 from tests.support.worker_processes import Site
 
 _COUNTS: Final = pytest.StashKey[list[str]]()
@@ -47,3 +48,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("counts")
         for line in counts:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture
+async def trustgraph(tmp_path: Path, pulsar_url: str, pulsar_space: str) -> AsyncIterator[TrustGraphSite]:
+    """TrustGraph on the real broker, in a space of the test's own: all but a prompt service and a model."""
+    async with AsyncExitStack() as stack:
+        site = TrustGraphSite(tmp_path, stack, pulsar_url, pulsar_space)
+        await site.open()
+        yield site

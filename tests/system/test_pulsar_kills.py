@@ -74,20 +74,18 @@ async def test_fifty_kills_lose_no_request_and_no_object(
         await flow.send(ids[: 10 * REQUESTS_A_KILL])
         replicas = Replicas(pulsar_site, REPLICAS)
         for n in range(KILLS):
-            await flow.responses.until(
-                len(flow.responses.messages) + dice.randint(1, 2 * REQUESTS_A_KILL - 1)
-            )
+            await flow.heard.until(len(flow.heard.messages) + dice.randint(1, 2 * REQUESTS_A_KILL - 1))
             await asyncio.sleep(dice.uniform(0, 0.1))
             await replicas.kill_one(dice)
             await flow.send(ids[(n + 10) * REQUESTS_A_KILL : (n + 11) * REQUESTS_A_KILL])
-        unanswered = await flow.responses.missing(ids)
+        unanswered = await flow.heard.missing(ids)
         await replicas.settled()
         objects = {message.properties["id"] for message in await flow.published("objects")}
         recorded = await answers(flow)
 
     named = {id for records in recorded.values() for record in records for id in record}
     mixed = [r for r, records in recorded.items() if not set(records) <= set(runs(model)[r])]
-    times = Counter(message.properties["id"] for message in flow.responses.messages)
+    times = Counter(message.properties["id"] for message in flow.heard.messages)
     tell(
         requests=len(ids),
         kills=KILLS,
@@ -102,7 +100,7 @@ async def test_fifty_kills_lose_no_request_and_no_object(
     assert set(recorded) == set(ids)
     assert not named - objects
     assert not mixed
-    assert not [m for m in flow.responses.messages if json.loads(m.data)["error"]]
+    assert not [m for m in flow.heard.messages if json.loads(m.data)["error"]]
 
 
 async def test_killed_between_two_objects_the_answer_names_those_of_one_run(
@@ -122,7 +120,7 @@ async def test_killed_between_two_objects_the_answer_names_those_of_one_run(
             await worker.wait()
         model.stalls_after = None
         await pulsar_site.run()
-        unanswered = await flow.responses.missing(ids)
+        unanswered = await flow.heard.missing(ids)
         recorded = await answers(flow)
         published = {message.properties["id"] for message in await flow.published("objects")}
 

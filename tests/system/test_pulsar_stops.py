@@ -13,21 +13,25 @@ from itertools import count
 import pytest
 
 from tests.support.model_server import ModelServer
+from tests.support.pulsar_proxy import PulsarProxy
 from tests.support.pulsar_traffic import Traffic, traffic
 from tests.support.restless_model import RestlessModel
 from tests.support.worker_processes import Site
-from trustgraph_prompt.worker.worker import SECONDS_TO_GIVE_UP
+from trustgraph_prompt.worker.serving import SECONDS_TO_GIVE_UP
 
 pytestmark = pytest.mark.pulsar
 
 SECONDS_BETWEEN = 0.02
-DRAIN_SECONDS = 2.0
+
+SHORT, LONG = 2.0, 30.0
+"""Seconds that a drain may take: not enough where the model is silent, and enough where it speaks again."""
 
 
 class Load:
     """Request after request, at least so many, until it is ended."""
 
     def __init__(self, flow: Traffic, least: int) -> None:
+        self._flow = flow
         self._least = least
         self._over = False
         self._sending = asyncio.create_task(flow.send_as_trustgraph(self._ids(), SECONDS_BETWEEN))
@@ -38,6 +42,12 @@ class Load:
                 return
             yield f"r{n}"
 
+    async def more(self, count: int) -> None:
+        """Until so many more have been sent."""
+        enough = len(self._flow.sent) + count
+        while len(self._flow.sent) < enough:
+            await asyncio.sleep(SECONDS_BETWEEN)
+
     async def end(self) -> None:
         self._over = True
         await self._sending
@@ -45,7 +55,12 @@ class Load:
 
 def errors(flow: Traffic) -> Counter[str]:
     """How many responses are errors, by their type; `` for those that are none."""
-    return Counter((json.loads(m.data)["error"] or {"type": ""})["type"] for m in flow.responses.messages)
+    return Counter((json.loads(m.data)["error"] or {"type": ""})["type"] for m in flow.heard.messages)
+
+
+def answered_again(flow: Traffic) -> int:
+    """Responses beyond the first to each request."""
+    return len(flow.heard.messages) - len({m.properties["id"] for m in flow.heard.messages})
 
 
 @pytest.mark.timeout(300)
@@ -59,28 +74,28 @@ async def test_a_rolling_restart_of_two_replicas(
     bar: int,
 ) -> None:
     model = RestlessModel(pause=0.05)
-    kind = {"persistent": persistent, "concurrency": 16}
-    async with traffic(pulsar_site, pulsar_space, server, model, **kind) as flow:
-        old = [await pulsar_site.run() for _ in range(2)]
+    async with traffic(
+        pulsar_site, pulsar_space, server, model, persistent=persistent, concurrency=16
+    ) as flow:
+        replicas = [await pulsar_site.run() for _ in range(2)]
         load = Load(flow, 500)
-        await flow.responses.until(20)
-        for worker in old:
+        await flow.heard.until(20)
+        for worker in replicas:
             await pulsar_site.run()
             worker.send_signal(signal.SIGTERM)
-            assert await worker.wait() == 0
+            await worker.ended()
         await load.end()
-        unanswered = await flow.responses.missing(flow.sent, 20)
+        unanswered = await flow.heard.missing(flow.sent, 20)
 
-    times = Counter(message.properties["id"] for message in flow.responses.messages)
     tell(
         requests=len(flow.sent),
-        restarts=len(old),
+        replaced=len(replicas),
         unanswered=len(unanswered),
         asked_again=model.paid_twice,
-        answered_again=sum(times.values()) - len(times),
+        answered_again=answered_again(flow),
     )
     assert len(unanswered) <= bar
-    assert model.paid_twice == 0
+    assert (model.paid_twice, answered_again(flow)) == (0, 0)
     assert set(errors(flow)) == {""}
 
 
@@ -92,44 +107,115 @@ async def test_more_than_is_served_at_once_waits_on_a_topic_that_keeps_nothing(
         await pulsar_site.run()
         model.speak.clear()
         await flow.send_as_trustgraph((f"r{n}" for n in range(200)), SECONDS_BETWEEN)
-        assert not flow.responses.messages
+        assert not flow.heard.messages
         model.speak.set()
-        unanswered = await flow.responses.missing(flow.sent)
+        unanswered = await flow.heard.missing(flow.sent)
     tell(requests=len(flow.sent), unanswered=len(unanswered))
     assert not unanswered
     assert errors(flow) == {"": len(flow.sent)}
 
 
-async def test_stopped_under_load_whatever_was_received_of_a_topic_that_keeps_nothing_is_answered(
+@pytest.mark.parametrize("in_time", [True, False], ids=["in-time", "too-late"])
+async def test_stopped_under_load_all_that_was_received_of_a_topic_that_keeps_nothing_is_answered(
+    pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None], in_time: bool
+) -> None:
+    """The model goes on within the drain time-out, or never."""
+    model = RestlessModel(pause=0.01)
+    drain_timeout = LONG if in_time else SHORT
+    async with traffic(pulsar_site, pulsar_space, server, model, persistent=False, concurrency=8) as flow:
+        worker = await pulsar_site.run("--drain-timeout", drain_timeout)
+        load = Load(flow, 200)
+        await flow.heard.until(20)
+        model.speak.clear()
+        await load.more(50)
+        before = set(flow.sent)
+        worker.send_signal(signal.SIGTERM)
+        signalled = time.monotonic()
+        await worker.shows("/readyz", "stopping")
+        if in_time:
+            model.speak.set()
+        await worker.ended()
+        seconds = time.monotonic() - signalled
+        await load.end()
+        await flow.hear_out()
+        heard = {message.properties["id"] for message in flow.heard.messages}
+
+    in_order = sorted(flow.sent, key=lambda id: int(id[1:]))
+    received = in_order[: 1 + max(in_order.index(id) for id in heard)]  # one consumer gets them in order
+    tell(
+        sent=len(flow.sent),
+        before_the_signal=len(before),
+        received=len(received),
+        unanswered_of_these=len({*received, *before} - heard),
+        errors=len(flow.heard.messages) - errors(flow)[""],
+        seconds=f"{seconds:.1f}",
+    )
+    assert heard == {*received, *before}
+    assert answered_again(flow) == 0
+    assert set(errors(flow)) == ({""} if in_time else {"", "shutting-down"})
+    assert seconds < drain_timeout + SECONDS_TO_GIVE_UP
+
+
+async def test_stopped_under_load_what_is_not_answered_of_a_topic_that_keeps_is_left_for_others(
     pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
 ) -> None:
     model = RestlessModel(pause=0.01)
-    async with traffic(pulsar_site, pulsar_space, server, model, persistent=False, concurrency=8) as flow:
-        worker = await pulsar_site.run("--drain-timeout", DRAIN_SECONDS)
+    async with traffic(pulsar_site, pulsar_space, server, model, concurrency=8) as flow:
+        worker = await pulsar_site.run("--drain-timeout", SHORT)
         load = Load(flow, 200)
-        await flow.responses.until(20)
+        await flow.heard.until(20)
         model.speak.clear()
-        waiting = len(flow.sent)
-        while len(flow.sent) < waiting + 50:
-            await asyncio.sleep(SECONDS_BETWEEN)
-        before, answered = list(flow.sent), len(flow.responses.messages)
+        await load.more(50)
         worker.send_signal(signal.SIGTERM)
-        began = time.monotonic()
+        signalled = time.monotonic()
         await worker.shows("/readyz", "stopping")
-        ready_first = len(flow.responses.messages) == answered
-        assert await worker.wait() == 0
-        took = time.monotonic() - began
+        await worker.ended()
+        seconds = time.monotonic() - signalled
+        left = len(flow.sent) - len(flow.heard.messages)
+        model.speak.set()
+        await pulsar_site.run()
         await load.end()
-        unanswered = await flow.responses.missing(flow.sent, 5)
+        unanswered = await flow.heard.missing(flow.sent)
+
     tell(
         requests=len(flow.sent),
-        before_the_signal=len(before),
-        unanswered_of_these=len(unanswered & set(before)),
-        unanswered_of_all=len(unanswered),
-        errors=dict(errors(flow)),
-        seconds=round(took, 2),
+        left_for_others=left,
+        unanswered=len(unanswered),
+        asked_again=model.paid_twice,
+        answered_again=answered_again(flow),
+        seconds=f"{seconds:.1f}",
     )
-    last = max(n for n, id in enumerate(flow.sent) if id not in unanswered)
-    print([id for id in flow.sent[:last] if id in unanswered], len(before), last)
-    assert not unanswered & set(before)
-    assert took < DRAIN_SECONDS + SECONDS_TO_GIVE_UP
+    assert not unanswered
+    assert answered_again(flow) == 0
+    assert model.paid_twice <= 8
+    assert set(errors(flow)) == {""}
+    assert seconds < SHORT + SECONDS_TO_GIVE_UP
+
+
+@pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "non-persistent"])
+async def test_stopped_while_the_broker_does_not_answer_it_ends_in_time(
+    pulsar_site: Site,
+    pulsar_space: str,
+    server: ModelServer,
+    tell: Callable[..., None],
+    persistent: bool,
+) -> None:
+    model = RestlessModel(pause=0.01)
+    async with (
+        traffic(pulsar_site, pulsar_space, server, model, persistent=persistent, concurrency=8) as flow,
+        PulsarProxy(pulsar_site.url) as proxy,
+    ):
+        pulsar_site.url = proxy.url
+        worker = await pulsar_site.run("--drain-timeout", SHORT)
+        load = Load(flow, 100)
+        await flow.heard.until(20)
+        model.speak.clear()
+        await load.more(20)
+        proxy.flowing.clear()
+        worker.send_signal(signal.SIGTERM)
+        signalled = time.monotonic()
+        await worker.ended()
+        seconds = time.monotonic() - signalled
+        await load.end()
+    tell(seconds=f"{seconds:.1f}")
+    assert seconds < SHORT + SECONDS_TO_GIVE_UP

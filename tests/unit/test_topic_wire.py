@@ -170,7 +170,7 @@ def test_a_category_comes_back_as_itself(kind: type[errors.ProviderError]) -> No
 @pytest.mark.parametrize(
     ("type", "kind"),
     [
-        ("llm-error", errors.ProviderUnavailable),
+        ("llm-error", errors.ProviderUnexplained),
         ("too-many-requests", errors.ProviderRateLimit),
         ("shutting-down", errors.ProviderUnavailable),
         ("invalid-request", errors.ProviderInvalidRequest),

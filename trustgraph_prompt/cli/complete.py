@@ -16,6 +16,7 @@ def command(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     flows: options.FlowsOption = None,
     trustgraph: options.TrustGraphOption = False,
+    space: options.SpaceOption = "tg",
     id: options.IdOption = "text-completion",
     concurrency: options.ConcurrencyOption = None,
     requests_per_minute: options.RequestsPerMinuteOption = None,
@@ -43,7 +44,7 @@ def command(
     if trustgraph:
         options.check_trustgraph(flows)
         concurrency = concurrency or CONCURRENCY
-        processor = Processor(id, "text-completion", concurrency, asks_topics=False)
+        processor = Processor(id, "text-completion", concurrency, asks_topics=False, space=space)
         options.provider(
             script, base_url, model or "each flow's", prefill, native_schema
         )  # who answers is known

@@ -127,6 +127,10 @@ TrustGraphOption = Annotated[
         help="Take the place of TrustGraph's own service: serve the flows that its config service has.",
     ),
 ]
+SpaceOption = Annotated[
+    str,
+    typer.Option("--space", metavar="NAME", help="The topic space of TrustGraph's config service."),
+]
 IdOption = Annotated[
     str, typer.Option("--id", metavar="NAME", help="The id of this processor; its subscriptions carry it.")
 ]

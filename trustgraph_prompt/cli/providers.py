@@ -75,7 +75,9 @@ class Providers:
             case TopicChoice() as over:
                 caller = self._callers.between(over.request, over.response)
                 place = f"{address(self._broker)} {over.request}"
-                return TopicProvider(caller, model=over.model, place=place, timeout=over.timeout)
+                return TopicProvider(
+                    caller, model=over.model, place=place, timeout=over.timeout, again=over.again
+                )
             case ProviderChoice() as at:
                 return OpenAIProvider(
                     at.base_url,

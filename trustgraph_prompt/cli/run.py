@@ -15,6 +15,7 @@ def command(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     flows: options.FlowsOption = None,
     trustgraph: options.TrustGraphOption = False,
+    space: options.SpaceOption = "tg",
     templates: options.TemplatesOption = None,
     id: options.IdOption = "prompt",
     concurrency: options.ConcurrencyOption = None,
@@ -48,7 +49,7 @@ def command(
         options.check_trustgraph(flows)
         concurrency = concurrency or CONCURRENCY
         answered_here = script is not None or base_url is not None
-        processor = Processor(id, concurrency=concurrency, asks_topics=not answered_here)
+        processor = Processor(id, concurrency=concurrency, asks_topics=not answered_here, space=space)
         prompts = Prompts(files.load(templates) if templates else None, ())
         served = []
     else:

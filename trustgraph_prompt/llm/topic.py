@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from trustgraph_prompt.errors import (
@@ -16,7 +17,9 @@ from trustgraph_prompt.errors import (
     RequestError,
 )
 from trustgraph_prompt.llm import topic_wire
+from trustgraph_prompt.llm.asked_again import answered_first
 from trustgraph_prompt.llm.complete import Completer
+from trustgraph_prompt.llm.provider import Around
 from trustgraph_prompt.llm.records import Call, Delta, Identity
 from trustgraph_prompt.wire import TextCompletionResponse
 
@@ -30,17 +33,25 @@ class TopicProvider(Completer):
     A worker of TrustGraph's takes system, prompt and schema of a call, tells no finish reason, and sets its
     model by itself. `model` is the model where no response names one, `place` the broker and topic asked on.
     `timeout` is how many seconds may pass without a response; our worker, which is told, begins no answer
-    later than that.
+    later than that. After `again` seconds without one the request is sent once more: workers of TrustGraph's
+    lose what meets a rate limit.
     """
 
     prefill = False
 
     def __init__(
-        self, caller: Caller, *, model: str | None = None, place: str = "", timeout: float = 600.0
+        self,
+        caller: Caller,
+        *,
+        model: str | None = None,
+        place: str = "",
+        timeout: float = 600.0,
+        again: float | None = None,
     ) -> None:
         self.identity = Identity("topic", model or "", place)
         self._caller = caller
         self._timeout = timeout
+        self._again = again
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """The answer, response by response.
@@ -54,7 +65,8 @@ class TopicProvider(Completer):
             raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
         model, pieces = self.identity.model or None, _Pieces()
         try:
-            async with aclosing(self._caller.call(request, timeout=self._timeout)) as responses:
+            ask = partial(self._caller.call, request, timeout=self._timeout)
+            async with aclosing(answered_first(ask, self._again)) as responses:
                 async for message in responses:
                     response = TextCompletionResponse.decode(message.data)
                     delta = replace(topic_wire.delta(response, model), text=pieces.take(response))
@@ -76,6 +88,17 @@ class TopicProvider(Completer):
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+class Whole(Around):
+    """A provider around a provider that asks for each answer in one piece.
+
+    Of an answer in many a broker may drop some, and TrustGraph's workers do not count theirs.
+    """
+
+    def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        """The answer of the provider within."""
+        return self.provider.stream(replace(call, stream=False))
 
 
 class _Pieces:

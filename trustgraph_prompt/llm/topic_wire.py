@@ -13,6 +13,7 @@ from trustgraph_prompt.errors import (
     ProviderInvalidRequest,
     ProviderRateLimit,
     ProviderUnavailable,
+    ProviderUnexplained,
     ProviderUnsupportedContentBlock,
     RequestError,
     excerpt,
@@ -120,14 +121,18 @@ def error(cause: ProviderError) -> Error:
 def cause(error: Error, retry_after: float | None = None) -> ProviderError:
     """The error that the error of a response stands for.
 
-    TrustGraph's own workers name no category: what they could not do may work later.
+    TrustGraph's own workers name no category: what they could not do may work later, or never.
     """
     category, _, message = error.message.partition(": ")
     if error.type == TOO_MANY_REQUESTS:
         return ProviderRateLimit(error.message, retry_after=retry_after)
     if error.type == LLM_ERROR and category in PROVIDER_ERRORS:
         return PROVIDER_ERRORS[category](message, retry_after=retry_after)
-    kind = ProviderInvalidRequest if error.type in _REQUESTS_FAULT else ProviderUnavailable
+    kind: type[ProviderError] = ProviderUnavailable
+    if error.type in _REQUESTS_FAULT:
+        kind = ProviderInvalidRequest
+    elif error.type == LLM_ERROR:
+        kind = ProviderUnexplained
     return kind(f"{error.type}: {error.message}", retry_after=retry_after)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 import orjson
@@ -33,7 +32,8 @@ class Complete:
 
     def __init__(self, depth: int, names_wrapper: Callable[[str], bool]) -> None:
         self._depth = depth
-        self._names_wrapper = cache(names_wrapper)
+        self._names_wrapper = names_wrapper
+        self._wraps: dict[str, bool] = {}
         self._decode: Callable[[str], Any] = orjson.loads
         self._no_line_before = 0
         self._no_guess_before = 0
@@ -125,7 +125,11 @@ class Complete:
 
     def wraps(self, key: str) -> bool:
         """Whether an object does whose first member, of that name, is an array of objects."""
-        return len(key) <= LONGEST_WRAPPER and self._names_wrapper(key)
+        if len(key) > LONGEST_WRAPPER:
+            return False
+        if key not in self._wraps:
+            self._wraps[key] = self._names_wrapper(key)
+        return self._wraps[key]
 
     def _object(self, raw: str) -> Any:
         """The object that a text is; None if it is no JSON, or nested too deep."""

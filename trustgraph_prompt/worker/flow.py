@@ -77,13 +77,15 @@ class ProviderChoice:
 class TopicChoice:
     """A text-completion worker that is asked over topics. `model` is what it is called where it says none.
 
-    `timeout` is how many seconds may pass without a response, after which it is asked again.
+    `timeout` is how many seconds may pass without a response, after which it is asked again. After `again`
+    seconds it is asked once more without giving up the first.
     """
 
     request: str
     response: str
     model: str | None = None
     timeout: float = 600.0
+    again: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

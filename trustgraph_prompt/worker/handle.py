@@ -6,12 +6,14 @@ import logging
 from functools import partial
 from typing import Protocol
 
-from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.errors import ProviderUnexplained, RequestError
+from trustgraph_prompt.llm import Provider
+from trustgraph_prompt.llm.topic import Whole
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.asking import is_transient, put
 from trustgraph_prompt.worker.desk import Desk
-from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.flow import Flow, TopicChoice
 from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.outbox import Outbox
 from trustgraph_prompt.worker.request import Request
@@ -28,7 +30,8 @@ async def handle(request: Request, flow: Flow, desk: Desk, entry: Entry, *, last
 
     A provider that is unavailable for now has its outcome returned and nothing sent, unless this delivery
     is the `last`, there is no time for another, the requester tries again itself, or has some of the answer.
-    Raises `RequestError`, `RenderError`, `BrokerError`.
+    TrustGraph's requesters are told at once what its workers do not explain. Raises `RequestError`,
+    `RenderError`, `BrokerError`.
     """
     work: _Work
     if request.completion is not None:
@@ -39,8 +42,10 @@ async def handle(request: Request, flow: Flow, desk: Desk, entry: Entry, *, last
         await work.ask()
     assert entry.asked is not None
     prompt, outcome = entry.asked
+    told_at_once = flow.trustgraph and isinstance(outcome.cause, ProviderUnexplained)
     late = request.seconds_left(flow.budget, desk.clock()) <= SECONDS_FOR_ANOTHER
-    if is_transient(outcome) and not (last or late or work.direct or entry.begun):
+    final = last or late or told_at_once or work.direct or entry.begun
+    if is_transient(outcome) and not final:
         entry.forget()
         return outcome
     await work.finish(prompt, outcome)
@@ -83,13 +88,18 @@ class _PromptRequest:
         await put(
             prompt,
             question,
-            self._desk.provider(self._flow),
+            self._provider(),
             self._request,
             self._flow,
             self._desk,
             self._entry,
             listen=partial(self._outbox.piece, prompt),
         )
+
+    def _provider(self) -> Provider:
+        provider = self._desk.provider(self._flow)
+        over_topics = self._flow.trustgraph and isinstance(self._flow.provider, TopicChoice)
+        return Whole(provider) if over_topics and not self._request.streaming else provider
 
     async def finish(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
         if self._entry.answered:

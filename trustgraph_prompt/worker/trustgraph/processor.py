@@ -16,11 +16,14 @@ from trustgraph_prompt.worker.flow import HOTTEST, Flow, Input, Outputs, TopicCh
 REQUESTERS_WAIT = 600.0
 """Seconds, unless they were told otherwise; then they hear of nothing any more."""
 
-BUDGET = Budget(seconds=REQUESTERS_WAIT - 60)
+SECONDS_FOR_A_REQUEST = REQUESTERS_WAIT - 60
 """So that a requester that waits as long as it usually does hears at least an error."""
 
-SECONDS_FOR_A_COMPLETION = 270.0
-"""Without a response. TrustGraph's workers lose what met a rate limit: there is time to ask once more."""
+SECONDS_TO_ANOTHER = 240.0
+"""Without a response from a text-completion service: those of TrustGraph lose what meets a rate limit.
+
+Who answers later than that is slow or has a long queue, and is asked at most twice as much for it.
+"""
 
 CONCURRENCY = 64
 """Requests in work at once, unless said otherwise. TrustGraph's own services take one."""
@@ -76,11 +79,12 @@ class Processor:
             outputs=Outputs(response=topic["response"]),
             concurrency=self.concurrency,
             deliveries=OFTEN,
-            budget=BUDGET,
+            budget=Budget(seconds=SECONDS_FOR_A_REQUEST),
             provider=TopicChoice(
                 topic["text-completion-request"],
                 topic["text-completion-response"],
-                timeout=SECONDS_FOR_A_COMPLETION,
+                timeout=SECONDS_FOR_A_REQUEST,
+                again=SECONDS_TO_ANOTHER,
             )
             if self.asks_topics
             else None,
