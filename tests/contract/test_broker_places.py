@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from trustgraph_prompt.broker import Broker, connect
-from trustgraph_prompt.errors import BrokerClosed
+from trustgraph_prompt.errors import BrokerClosed, SubscriptionBusy
 
 
 @pytest.fixture(params=["persistent", "non-persistent"])
@@ -85,3 +85,20 @@ async def test_a_reader_stands_until_it_is_closed(broker: Broker, namespace: str
     assert await asyncio.wait_for(waiting, 20) is None
     with pytest.raises(BrokerClosed):
         await reader.check()
+
+
+async def test_who_gives_up_while_opening_leaves_no_place_behind(broker: Broker, topic: str) -> None:
+    for turns in range(0, 12, 3):
+        opening = asyncio.create_task(broker.consumer(topic, "s", type="exclusive"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        opening.cancel()
+        await asyncio.wait({opening})
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                consumer = await broker.consumer(topic, "s", type="exclusive")
+                break
+            except SubscriptionBusy:
+                await asyncio.sleep(0.05)
+    await consumer.check()

@@ -27,7 +27,7 @@ from trustgraph_prompt.worker import Answer
 pytestmark = pytest.mark.pulsar
 
 KILLS = 5
-ANSWERED_BETWEEN_KILLS = 50
+ANSWERED_BETWEEN_KILLS = 30
 SECONDS_BETWEEN_REQUESTS = 0.05
 AHEAD = 100
 """So many requests may wait for an answer before no more are made."""

@@ -13,7 +13,6 @@ from itertools import count
 import pytest
 
 from tests.support.model_server import ModelServer
-from tests.support.pulsar_proxy import PulsarProxy
 from tests.support.pulsar_traffic import Traffic, traffic
 from tests.support.restless_model import RestlessModel
 from tests.support.worker_processes import Site
@@ -189,33 +188,4 @@ async def test_stopped_under_load_what_is_not_answered_of_a_topic_that_keeps_is_
     assert answered_again(flow) == 0
     assert model.paid_twice <= 8
     assert set(errors(flow)) == {""}
-    assert seconds < SHORT + SECONDS_TO_GIVE_UP
-
-
-@pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "non-persistent"])
-async def test_stopped_while_the_broker_does_not_answer_it_ends_in_time(
-    pulsar_site: Site,
-    pulsar_space: str,
-    server: ModelServer,
-    tell: Callable[..., None],
-    persistent: bool,
-) -> None:
-    model = RestlessModel(pause=0.01)
-    async with (
-        traffic(pulsar_site, pulsar_space, server, model, persistent=persistent, concurrency=8) as flow,
-        PulsarProxy(pulsar_site.url) as proxy,
-    ):
-        pulsar_site.url = proxy.url
-        worker = await pulsar_site.run("--drain-timeout", SHORT)
-        load = Load(flow, 100)
-        await flow.heard.until(20)
-        model.speak.clear()
-        await load.more(20)
-        proxy.flowing.clear()
-        worker.send_signal(signal.SIGTERM)
-        signalled = time.monotonic()
-        await worker.ended()
-        seconds = time.monotonic() - signalled
-        await load.end()
-    tell(seconds=f"{seconds:.1f}")
     assert seconds < SHORT + SECONDS_TO_GIVE_UP

@@ -1,3 +1,5 @@
+"""Every error of the client is one of ours, and says what can be done."""
+
 from __future__ import annotations
 
 import pytest

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from contextlib import suppress
+from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakSet
+
+#: How long what nobody wants any more is waited for.
+_GRACE_SECONDS: Final = 2.0
 
 
 class Closeable(Protocol):
@@ -43,6 +47,18 @@ class Handles:
 
     def __init__(self) -> None:
         self._open: WeakSet[Closeable] = WeakSet()
+        self._unwanted: set[asyncio.Task[None]] = set()
+
+    async def open(self, opening: Coroutine[Any, Any, H]) -> H:
+        """Await what opens something; who is cancelled meanwhile leaves nothing that would hold messages."""
+        task = asyncio.create_task(opening)
+        try:
+            return self.keep(await asyncio.shield(task))
+        except asyncio.CancelledError:
+            unwanted = asyncio.create_task(_close_when_open(task))
+            self._unwanted.add(unwanted)
+            unwanted.add_done_callback(self._unwanted.discard)
+            raise
 
     def keep(self, handle: H) -> H:
         self._open.add(handle)
@@ -51,6 +67,8 @@ class Handles:
     async def close(self) -> None:
         """Close them all, also when some fail; raises the first error at the end."""
         await each([handle.close for handle in self._open])
+        if self._unwanted:
+            await asyncio.wait(self._unwanted, timeout=_GRACE_SECONDS)
 
 
 async def each(ends: Iterable[Callable[[], Awaitable[None]]]) -> None:
@@ -63,6 +81,12 @@ async def each(ends: Iterable[Callable[[], Awaitable[None]]]) -> None:
             first = first or error
     if first is not None:
         raise first
+
+
+async def _close_when_open(opening: asyncio.Task[H]) -> None:
+    with suppress(Exception):  # nobody is left to be told
+        handle = await opening
+        await handle.close()
 
 
 def ended_badly(task: asyncio.Future[Any]) -> bool:

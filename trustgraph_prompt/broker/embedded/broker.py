@@ -46,20 +46,7 @@ class EmbeddedBroker:
         topic = topics.resolve(topic)
         name = topics.check_subscription(subscription)
         topics.check_place(topic, name)
-        connection, exclusive = self._link.connection, type == "exclusive"
-        if not topics.is_persistent(topic):
-            place = await self._link.run(
-                lambda store: store.attend(connection, store.topic(topic), name, exclusive, buffer)
-            )
-            return self._handles.keep(VolatileConsumer(self._link, place, topic, name))
-        retry = topics.retry_topic(topic, name)
-        place = await self._link.run(
-            lambda store: store.subscribe(
-                connection, store.topic(topic), name, exclusive, retry=store.topic(retry)
-            ),
-            Effect.DURABLE,
-        )
-        return self._handles.keep(PersistentConsumer(self._link, place, topic, name))
+        return await self._handles.open(self._consumer(topic, name, type, buffer))
 
     async def producer(self, topic: str, *, batch: bool = False) -> EmbeddedProducer:
         topic = topics.resolve(topic)
@@ -97,3 +84,21 @@ class EmbeddedBroker:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
+
+    async def _consumer(
+        self, topic: str, name: str, type: SubscriptionType, buffer: int
+    ) -> PersistentConsumer | VolatileConsumer:
+        connection, exclusive = self._link.connection, type == "exclusive"
+        if not topics.is_persistent(topic):
+            place = await self._link.run(
+                lambda store: store.attend(connection, store.topic(topic), name, exclusive, buffer)
+            )
+            return VolatileConsumer(self._link, place, topic, name)
+        retry = topics.retry_topic(topic, name)
+        place = await self._link.run(
+            lambda store: store.subscribe(
+                connection, store.topic(topic), name, exclusive, retry=store.topic(retry)
+            ),
+            Effect.DURABLE,
+        )
+        return PersistentConsumer(self._link, place, topic, name)

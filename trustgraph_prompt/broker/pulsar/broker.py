@@ -71,19 +71,19 @@ class PulsarBroker:
         name = topics.check_subscription(subscription)
         topics.check_place(topic, name)
         if topics.is_persistent(topic):
-            return self._handles.keep(await PersistentConsumer.open(self._client, topic, name, type))
-        return self._handles.keep(await VolatileConsumer.open(self._client, topic, name, type, buffer))
+            return await self._handles.open(PersistentConsumer.open(self._client, topic, name, type))
+        return await self._handles.open(VolatileConsumer.open(self._client, topic, name, type, buffer))
 
     async def producer(self, topic: str, *, batch: bool = False) -> PulsarProducer:
         self._check_open()
-        return self._handles.keep(await PulsarProducer.open(self._client, topics.resolve(topic), batch=batch))
+        return await self._handles.open(PulsarProducer.open(self._client, topics.resolve(topic), batch=batch))
 
     async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> PulsarReader:
         self._check_open()
         topic = topics.resolve(topic)
         if not topics.is_persistent(topic):
             raise TopicInvalid(f"{topic} is not persistent: it can be consumed, not read")
-        return self._handles.keep(await PulsarReader.open(self._client, topic, earliest=start == "earliest"))
+        return await self._handles.open(PulsarReader.open(self._client, topic, earliest=start == "earliest"))
 
     async def table(self, topic: str) -> ReaderTable:
         return self._handles.keep(await ReaderTable.open(await self.reader(topic)))

@@ -73,7 +73,7 @@ async def carry_out(admin: PulsarAdmin, step: Step) -> bool:
     # has written only a little later. So one at a time; and who sets another at the same time undoes ours.
     clock = asyncio.get_running_loop().time
     again, deadline = clock() + _SECONDS_UNTIL_UNDONE, clock() + _SECONDS_UNTIL_IN_FORCE
-    while await admin.get(step.path, type(step.body)) != step.body:
+    while not _says(await admin.get(step.path, type(step.body)), step.body):
         if clock() > deadline:
             raise BrokerUnavailable(f"{admin.url}: not in force after {_SECONDS_UNTIL_IN_FORCE:g} s")
         if clock() > again:
@@ -98,6 +98,13 @@ async def _topic(admin: PulsarAdmin, topic: Topic, namespace: Mapping[str, Any])
     return FoundTopic.under(
         {**namespace, **{name: policy for name, policy in own.items() if policy is not None}}, names
     )
+
+
+def _says(policy: Any, wanted: Any) -> bool:
+    """Whether a policy is as it was set; it may have fields that nobody here knows."""
+    if isinstance(policy, dict):
+        return all(policy.get(name) == value for name, value in wanted.items())
+    return bool(policy == wanted)
 
 
 def _names(values: list[Any] | None) -> frozenset[str]:
