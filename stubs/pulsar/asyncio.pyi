@@ -33,6 +33,7 @@ class Reader:
 
 class _Client:
     def close(self) -> None: ...
+    def shutdown(self) -> None: ...
 
 class Client:
     _client: _Client

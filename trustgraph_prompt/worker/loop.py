@@ -160,6 +160,8 @@ class FlowLoop:
                 with self._desk.metrics.in_work(self._flow.name):
                     await self._work(message, settler, tell)
             except asyncio.CancelledError:
+                if task.cancelling() > 1:  # there is no time even to say so
+                    raise
                 await settler.abandon(message)
             finally:
                 self._in_work.discard(task)
