@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from trustgraph_prompt.errors import (
@@ -17,7 +16,6 @@ from trustgraph_prompt.errors import (
     RequestError,
 )
 from trustgraph_prompt.llm import topic_wire
-from trustgraph_prompt.llm.asked_again import answered_first
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.provider import Around
 from trustgraph_prompt.llm.records import Call, Delta, Identity
@@ -65,8 +63,8 @@ class TopicProvider(Completer):
             raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
         model, pieces = self.identity.model or None, _Pieces()
         try:
-            ask = partial(self._caller.call, request, timeout=self._timeout)
-            async with aclosing(answered_first(ask, self._again)) as responses:
+            calling = self._caller.call(request, timeout=self._timeout, again=self._again)
+            async with aclosing(calling) as responses:
                 async for message in responses:
                     response = TextCompletionResponse.decode(message.data)
                     delta = replace(topic_wire.delta(response, model), text=pieces.take(response))
