@@ -11,7 +11,7 @@ from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.llm.topic import Whole
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.asking import is_transient, put
+from trustgraph_prompt.worker.asking import is_away, is_transient, put
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 from trustgraph_prompt.worker.journal import Entry
@@ -44,6 +44,7 @@ async def handle(request: Request, flow: Flow, desk: Desk, entry: Entry, *, last
     prompt, outcome = entry.asked
     told_at_once = flow.trustgraph and isinstance(outcome.cause, ProviderUnexplained)
     late = request.seconds_left(flow.budget, desk.clock()) <= SECONDS_FOR_ANOTHER
+    last = last and not is_away(outcome.cause)
     final = last or late or told_at_once or work.direct or entry.begun
     if is_transient(outcome) and not final:
         entry.forget()
