@@ -33,8 +33,8 @@ class TopicProvider(Completer):
     A worker of TrustGraph's takes system, prompt and schema of a call, tells no finish reason, and sets its
     model by itself. `model` is the model where no response names one, `place` the broker and topic asked on.
     `timeout` is how many seconds may pass without a response; our worker, which is told, begins no answer
-    later than that. After `again` seconds without one the request is sent once more: workers of TrustGraph's
-    lose what meets a rate limit.
+    later than that. After `again` seconds without one the request is sent once more, and the first is heard
+    all the same: workers of TrustGraph's lose what meets a rate limit, and others are only slow.
     """
 
     prefill = False
@@ -59,14 +59,20 @@ class TopicProvider(Completer):
         Raises the `ProviderError` that the worker names; `ProviderUnavailable` where none comes in time, or
         for want of a broker. Who leaves no longer hears the worker, which answers to the end all the same.
         """
+        async with aclosing(answered_first(partial(self._ask, call), self._again)) as deltas:
+            async for delta in deltas:
+                yield delta
+
+    async def _ask(self, call: Call, after: float) -> AsyncGenerator[Delta, None]:
+        """The answer to one request, sent when `after` seconds of the time for it are over."""
+        left = self._timeout - after
         try:
-            request = topic_wire.request(call, self._timeout).encode()
+            request = topic_wire.request(call, left).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
         model, pieces = self.identity.model or None, _Pieces()
         try:
-            ask = partial(self._caller.call, request, timeout=self._timeout)
-            async with aclosing(answered_first(ask, self._again)) as responses:
+            async with aclosing(self._caller.call(request, timeout=left)) as responses:
                 async for message in responses:
                     response = TextCompletionResponse.decode(message.data)
                     delta = replace(topic_wire.delta(response, model), text=pieces.take(response))

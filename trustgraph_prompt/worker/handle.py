@@ -11,6 +11,7 @@ from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.llm.topic import Whole
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.worker import rendering
 from trustgraph_prompt.worker.asking import is_transient, put
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
@@ -82,7 +83,7 @@ class _PromptRequest:
         snapshot = self._desk.prompts.get(self._flow.workspace)
         if snapshot is None or not snapshot.prompts:
             raise RequestError(f"workspace {self._flow.workspace!r} has no prompts", type="no-configuration")
-        prompt, question = snapshot.question(self._request.prompt, self._request.terms)
+        prompt, question = await rendering.question(snapshot, self._request.prompt, self._request.terms)
         if missing := prompt.missing(self._request.terms):
             log.warning("%s has nothing where its terms stand: %s", prompt.id, ", ".join(missing))
         await put(
