@@ -122,9 +122,7 @@ class PromptDefinition:
     def question(self, terms: Mapping[str, object], *, share: float = 1.0) -> Question:
         """The question with `terms` filled in, over the prompt's own. Raises as `Template.render`."""
         merged = {**self.terms, **terms}
-        return Question(
-            self.system.render(merged, share=share), self.template.render(merged, share=share)
-        )
+        return Question(self.system.render(merged, share=share), self.template.render(merged, share=share))
 
     @cached_property
     def version(self) -> str:

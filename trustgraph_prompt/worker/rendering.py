@@ -11,7 +11,7 @@ from trustgraph_prompt.errors import RenderTooLong
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, Question
 
 AT_ONCE = 0.02
-"""Share of the limits of a rendering for which nothing else runs: about 20 ms, where templates are hostile."""
+"""Share of the limits of a rendering for which nothing else runs: 20 ms, where templates are hostile."""
 
 _aside = ThreadPoolExecutor(1, thread_name_prefix="rendering")
 """Of one thread: several would together leave the event loop little."""

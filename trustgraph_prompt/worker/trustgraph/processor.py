@@ -86,6 +86,7 @@ class Processor:
                 topic["text-completion-response"],
                 timeout=SECONDS_FOR_A_REQUEST,
                 again=SECONDS_TO_ANOTHER,
+                counts=False,
             )
             if self.asks_topics
             else None,
