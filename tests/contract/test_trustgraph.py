@@ -449,6 +449,29 @@ async def test_what_was_received_before_the_worker_stops_is_answered(
         assert all("shutting down" in answer["error"]["message"] for answer in answers)
 
 
+async def test_a_slow_completion_counts_although_the_second_asking_meets_a_rate_limit(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.trustgraph.processor.SECONDS_TO_ANOTHER", 0.2)
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+    slow = asyncio.Event()
+
+    def script(request: dict[str, Any]) -> Completion:
+        if len(worker.requests) == 1:
+            return Completion("slow", once=slow)
+        asyncio.get_running_loop().call_later(0.5, slow.set)
+        return Completion(error=("too-many-requests", "slow down"))
+
+    worker = await place.answer(script=script)
+    await place.work()
+
+    [response] = await (await place.hear()).ask("say", text="x")
+
+    assert response["text"] == "slow"
+    assert len(worker.requests) == 2
+
+
 async def test_a_completion_that_was_lost_is_asked_for_once_more(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

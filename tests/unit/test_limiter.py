@@ -132,6 +132,49 @@ class TestInFlight:
 
         assert model.closed
 
+    def test_places_that_become_free_together_are_taken_at_once(self) -> None:
+        async def main() -> None:
+            shared = limits(in_flight=100)
+            places = [await shared.enter() for _ in range(100)]
+            waiting = [asyncio.create_task(shared.enter()) for _ in range(200)]
+            await asyncio.sleep(1)
+            for place in places:
+                shared.leave(place)
+
+            assert (shared.in_flight, shared.waiting) == (100, 100)  # and nobody has woken up yet
+            for each in waiting:
+                each.cancel()
+
+        run(main())
+
+    def test_a_place_given_to_who_gives_up_goes_to_the_next(self) -> None:
+        async def main() -> None:
+            shared = limits(in_flight=1)
+            place = await shared.enter()
+            hasty, patient = (asyncio.create_task(shared.enter()) for _ in range(2))
+            await asyncio.sleep(1)
+            shared.leave(place)
+            hasty.cancel()
+            await patient
+
+            assert (shared.in_flight, shared.waiting) == (1, 0)
+
+        run(main())
+
+    def test_who_has_given_up_is_given_no_place(self) -> None:
+        async def main() -> None:
+            shared = limits(in_flight=1)
+            place = await shared.enter()
+            hasty, patient = (asyncio.create_task(shared.enter()) for _ in range(2))
+            await asyncio.sleep(1)
+            hasty.cancel()
+            shared.leave(place)
+            await patient
+
+            assert (shared.in_flight, shared.waiting) == (1, 0)
+
+        run(main())
+
     def test_a_limit_that_lets_nothing_through_is_refused(self) -> None:
         for name in ("in_flight", "requests_per_minute", "tokens_per_minute"):
             with pytest.raises(ValueError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -54,9 +54,7 @@ class Answering:
         self.left = False
         self.asked: list[bytes] = []
 
-    async def call(
-        self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
-    ) -> AsyncGenerator[Letter, None]:
+    async def call(self, data: bytes, **how: object) -> AsyncGenerator[Letter, None]:
         self.asked.append(data)
         try:
             for response in self.responses:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from itertools import count
 from uuid import uuid4
 
 from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.checked_receive import receive
 from trustgraph_prompt.broker.closing import Ending, each
-from trustgraph_prompt.broker.listening import hear
 from trustgraph_prompt.broker.protocol import Broker, Consumer, Message, Producer, Reader
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, CallTimeout
 
@@ -19,6 +20,8 @@ class TopicCaller:
     def __init__(self, producer: Producer, responses: Consumer | Reader) -> None:
         self._producer = producer
         self._responses = responses
+        self._name = uuid4().hex
+        self._numbers = count(1)
         self._calls: dict[str, asyncio.Queue[Message | BrokerError]] = {}
         self._ended: BrokerError | None = None
         self._ending = Ending(lambda: each([self._stop_hearing, producer.close]))
@@ -45,25 +48,51 @@ class TopicCaller:
         return self._ended is not None
 
     async def call(
-        self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
+        self,
+        data: bytes,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout: float = 600.0,
+        again: float | None = None,
+        failed: Callable[[bytes], bool] | None = None,
     ) -> AsyncGenerator[Message, None]:
+        ends = asyncio.get_running_loop().time() + timeout
+        patience = [timeout] if again is None or again >= timeout else [again, timeout - again]
+        responses: asyncio.Queue[Message | BrokerError] = asyncio.Queue()
+        ids: list[str] = []
+        try:
+            response = None
+            while response is None and patience:
+                ids.append(self._register(responses))
+                await self._send(data, {**(properties or {}), "id": ids[-1]})
+                response = await _next(responses, patience.pop(0))
+            if response is not None and len(ids) > 1 and failed is not None and failed(response.data):
+                left = ends - asyncio.get_running_loop().time()
+                response = await _next(responses, left) or response
+            answered = response and response.properties["id"]
+            while response is not None:
+                if response.properties["id"] == answered:
+                    yield response
+                response = await _next(responses, timeout)
+            raise CallTimeout(f"no response from {self._producer.topic} in {timeout:g} s")
+        finally:
+            for id in ids:
+                del self._calls[id]
+
+    def _register(self, responses: asyncio.Queue[Message | BrokerError]) -> str:
+        """The id of a request that the responses are to; raises `BrokerClosed`."""
         if self._ended:
             raise BrokerClosed(str(self._ended))
-        id = str(uuid4())
-        responses = self._calls[id] = asyncio.Queue()
+        id = f"{self._name}-{next(self._numbers)}"
+        self._calls[id] = responses
+        return id
+
+    async def _send(self, data: bytes, properties: Mapping[str, str]) -> None:
         try:
-            await self._producer.send(data, properties={**(properties or {}), "id": id})
-            while True:
-                try:
-                    async with asyncio.timeout(timeout):
-                        response = await responses.get()
-                except TimeoutError:
-                    raise CallTimeout(f"no response from {self._producer.topic} in {timeout:g} s") from None
-                if isinstance(response, BrokerError):
-                    raise response
-                yield response
-        finally:
-            del self._calls[id]
+            await self._producer.send(data, properties=properties)
+        except BrokerClosed as error:
+            self._end(error)  # nobody who calls later can be heard either
+            raise
 
     async def close(self) -> None:
         self._end(BrokerClosed("the caller has been closed"))
@@ -75,7 +104,7 @@ class TopicCaller:
 
     async def _hear(self) -> None:
         try:
-            while message := await hear(self._responses):
+            while message := await receive(self._responses):
                 if call := self._calls.get(message.properties.get("id", "")):
                     call.put_nowait(message)
         except BrokerError as error:
@@ -89,3 +118,15 @@ class TopicCaller:
         self._ended = self._ended or error
         for call in self._calls.values():
             call.put_nowait(self._ended)
+
+
+async def _next(responses: asyncio.Queue[Message | BrokerError], seconds: float) -> Message | None:
+    """None where nothing came in so many seconds. Raises what ended the caller."""
+    try:
+        async with asyncio.timeout(seconds):
+            response = await responses.get()
+    except TimeoutError:
+        return None
+    if isinstance(response, BrokerError):
+        raise response
+    return response

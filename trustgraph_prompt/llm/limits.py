@@ -8,7 +8,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from trustgraph_prompt.errors import ProviderRateLimit
 from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
@@ -60,8 +59,9 @@ class Limits:
         self._gates: dict[str, _Gate] = {}
         self._clock = clock
         self._sleep = sleep
-        self._turn = asyncio.Lock()  # whoever holds it is the next to be let in
-        self._changed = asyncio.Event()  # for all who are first in a line to look again
+        self._turns: deque[_Gate] = deque()  # those that calls wait for; the first has the turn
+        self._alarm: asyncio.Task[None] | None = None
+        self._rings = math.inf
 
     @property
     def counts_tokens(self) -> bool:
@@ -80,16 +80,17 @@ class Limits:
         Raises `ProviderRateLimit` where the server wants to be left alone for longer than `LONGEST_WAIT`.
         """
         gate = self._gates.get(server) or self._gates.setdefault(server, _Gate(server))
+        waiter = _Waiter(tokens, asyncio.get_running_loop().create_future())
+        if not gate.line:
+            self._turns.append(gate)
+        gate.line.append(waiter)
         self.waiting += 1
+        self._let_in()
         try:
-            async with gate.line:
-                while True:
-                    await self._pass(gate)
-                    async with self._turn:
-                        if place := await self._find_place(gate, tokens):
-                            return place
-        finally:
-            self.waiting -= 1
+            return await waiter.place
+        except asyncio.CancelledError:
+            self._withdraw(gate, waiter)
+            raise
 
     def answered(self, place: Place) -> None:
         """The server has answered the call: it is willing again."""
@@ -99,33 +100,68 @@ class Limits:
         """The server has refused the call for its rate, and wants to be left alone for so many seconds."""
         if seconds := place.gate.close(place.closings, retry_after, self._clock()):
             self.on_pause(place.gate.server, seconds)
-        self._tell_of_change()
+        self._let_in()
 
     def leave(self, place: Place, tokens: int = 0) -> None:
         """The call has ended, and took so many tokens."""
         self.in_flight -= 1
         self._tokens.correct(place.taken, tokens, self._clock())
-        self._tell_of_change()
+        self._let_in()
 
-    async def _pass(self, gate: _Gate) -> None:
-        """Wait until the gate is open, without the turn: others have nothing to do with it."""
-        while (pause := gate.until_open(self._clock())) > 0:
-            if pause > LONGEST_WAIT:
-                raise ProviderRateLimit(
-                    f"no calls for {pause:.0f} seconds, as the provider has asked for", retry_after=pause
-                )
-            await self._rest(pause)
+    def _let_in(self) -> None:
+        """Let in whoever may be, now and not one after the other as each wakes up."""
+        now = self._clock()
+        while (gate := self._whose_turn(now)) is not None:
+            first = gate.line[0]
+            if first.place.cancelled():
+                self._dismiss(gate, first)
+                continue
+            if (seconds := self._until_free(first.tokens, now)) > 0:
+                break
+            self.in_flight += 1
+            self._requests.take(1, now)
+            self._dismiss(gate, first)
+            first.place.set_result(Place(self._tokens.take(first.tokens, now), gate, gate.closings))
+        else:
+            seconds = math.inf
+        opens = (gate.until_open(now) for gate in self._turns)
+        self._look_again(min((seconds, *(wait for wait in opens if wait > 0))), now)
 
-    async def _find_place(self, gate: _Gate, tokens: int) -> Place | None:
-        """A place as soon as there is one; None where the gate closes before."""
-        while gate.until_open(now := self._clock()) <= 0:
-            seconds = self._until_free(tokens, now)
-            if seconds <= 0:
-                self.in_flight += 1
-                self._requests.take(1, now)
-                return Place(self._tokens.take(tokens, now), gate, gate.closings)
-            await self._rest(seconds)
+    def _whose_turn(self, now: float) -> _Gate | None:
+        """The first gate that is open; whoever waits for one that stays closed too long is sent away."""
+        for gate in list(self._turns):
+            if (pause := gate.until_open(now)) > LONGEST_WAIT:
+                self._send_away(gate, pause)
+            elif pause <= 0:
+                return gate
         return None
+
+    def _send_away(self, gate: _Gate, pause: float) -> None:
+        for waiter in list(gate.line):
+            self._dismiss(gate, waiter)
+            if not waiter.place.cancelled():
+                waiter.place.set_exception(
+                    ProviderRateLimit(
+                        f"no calls for {pause:.0f} seconds, as the provider has asked for", retry_after=pause
+                    )
+                )
+
+    def _dismiss(self, gate: _Gate, waiter: _Waiter) -> None:
+        """Out of the line; was it the first, then the next turn is another's."""
+        if waiter is gate.line[0]:
+            self._turns.remove(gate)
+            if len(gate.line) > 1:
+                self._turns.append(gate)
+        gate.line.remove(waiter)
+        self.waiting -= 1
+
+    def _withdraw(self, gate: _Gate, waiter: _Waiter) -> None:
+        """Whoever waited has been cancelled, perhaps while it was let in: then it took nothing."""
+        if waiter in gate.line:
+            self._dismiss(gate, waiter)
+            self._let_in()
+        elif not waiter.place.cancelled() and waiter.place.exception() is None:
+            self.leave(waiter.place.result())
 
     def _until_free(self, tokens: int, now: float) -> float:
         """Seconds until there is a place, as far as that is known; infinite until another call leaves."""
@@ -133,21 +169,27 @@ class Limits:
             return math.inf
         return max(self._requests.until_free(1, now), self._tokens.until_free(tokens, now))
 
-    async def _rest(self, seconds: float) -> None:
-        """Until the seconds are over, or something has changed before."""
-        either: list[asyncio.Future[Any]] = [asyncio.ensure_future(self._changed.wait())]
-        if seconds < math.inf:
-            either.append(asyncio.ensure_future(self._sleep(seconds)))
-        try:
-            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in either:
-                one.cancel()
+    def _look_again(self, seconds: float, now: float) -> None:
+        """See that calls that wait for the time are let in when it has come."""
+        if self._alarm is not None and (not self._turns or now + seconds < self._rings):
+            self._alarm.cancel()
+            self._alarm = None
+        if self._alarm is None and seconds < math.inf:
+            self._rings = now + seconds
+            self._alarm = asyncio.create_task(self._ring(seconds), name="limits")
 
-    def _tell_of_change(self) -> None:
-        if self.waiting:
-            self._changed.set()
-            self._changed = asyncio.Event()
+    async def _ring(self, seconds: float) -> None:
+        await self._sleep(seconds)
+        self._alarm = None
+        self._let_in()
+
+
+@dataclass(eq=False, slots=True)
+class _Waiter:
+    """A call that is expected to take so many tokens, and the place it will have."""
+
+    tokens: int
+    place: asyncio.Future[Place]
 
 
 @dataclass(slots=True)
@@ -209,7 +251,7 @@ class _Gate:
 
     def __init__(self, server: str) -> None:
         self.server = server
-        self.line = asyncio.Lock()  # whoever holds it is the first of those who want through
+        self.line: deque[_Waiter] = deque()
         self.closings = 0
         self._closed = self._opens = -math.inf
         self._next_pause = _FIRST_PAUSE

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from trustgraph_prompt.errors import (
@@ -17,7 +16,6 @@ from trustgraph_prompt.errors import (
     RequestError,
 )
 from trustgraph_prompt.llm import topic_wire
-from trustgraph_prompt.llm.asked_again import answered_first
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.provider import Around
 from trustgraph_prompt.llm.records import Call, Delta, Identity
@@ -59,20 +57,16 @@ class TopicProvider(Completer):
         Raises the `ProviderError` that the worker names; `ProviderUnavailable` where none comes in time, or
         for want of a broker. Who leaves no longer hears the worker, which answers to the end all the same.
         """
-        async with aclosing(answered_first(partial(self._ask, call), self._again)) as deltas:
-            async for delta in deltas:
-                yield delta
-
-    async def _ask(self, call: Call, after: float) -> AsyncGenerator[Delta, None]:
-        """The answer to one request, sent when `after` seconds of the time for it are over."""
-        left = self._timeout - after
         try:
-            request = topic_wire.request(call, left).encode()
+            request = topic_wire.request(call, self._timeout).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
         model, pieces = self.identity.model or None, _Pieces()
         try:
-            async with aclosing(self._caller.call(request, timeout=left)) as responses:
+            calling = self._caller.call(
+                request, timeout=self._timeout, again=self._again, failed=topic_wire.has_failed
+            )
+            async with aclosing(calling) as responses:
                 async for message in responses:
                     response = TextCompletionResponse.decode(message.data)
                     delta = replace(topic_wire.delta(response, model), text=pieces.take(response))

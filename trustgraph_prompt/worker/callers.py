@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
+from typing import Any
 
 from trustgraph_prompt.broker import Broker, Caller, Message
-from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
+from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 
 
 class Callers:
@@ -43,18 +44,10 @@ class _Pair:
         self._opened: Caller | None = None
         self._opening = asyncio.Lock()
 
-    async def call(
-        self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
-    ) -> AsyncGenerator[Message, None]:
-        caller = await self._open()
-        try:
-            async with aclosing(caller.call(data, properties=properties, timeout=timeout)) as responses:
-                async for response in responses:
-                    yield response
-        except BrokerClosed:
-            if self._opened is caller:
-                await self.close()
-            raise
+    def call(self, data: bytes, **how: Any) -> AsyncGenerator[Message, None]:
+        if self._opened is not None and not self._opened.closed:
+            return self._opened.call(data, **how)
+        return self._call_anew(data, **how)
 
     @property
     def closed(self) -> bool:
@@ -65,6 +58,12 @@ class _Pair:
         if caller is not None:
             with suppress(BrokerError):
                 await caller.close()
+
+    async def _call_anew(self, data: bytes, **how: Any) -> AsyncGenerator[Message, None]:
+        caller = await self._open()
+        async with aclosing(caller.call(data, **how)) as responses:
+            async for response in responses:
+                yield response
 
     async def _open(self) -> Caller:
         async with self._opening:

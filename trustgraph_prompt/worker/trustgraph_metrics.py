@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Literal
+from typing import Any, Literal
 
 from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, Info
 
@@ -224,12 +224,10 @@ class _CountedCaller:
     def closed(self) -> bool:
         return self._caller.closed
 
-    async def call(
-        self, data: bytes, *, properties: Mapping[str, str] | None = None, timeout: float = 600.0
-    ) -> AsyncGenerator[Message, None]:
+    async def call(self, data: bytes, **how: Any) -> AsyncGenerator[Message, None]:
         began = self._clock()
         try:
-            async with aclosing(self._caller.call(data, properties=properties, timeout=timeout)) as messages:
+            async with aclosing(self._caller.call(data, **how)) as messages:
                 async for message in messages:
                     yield message
         except CallTimeout:

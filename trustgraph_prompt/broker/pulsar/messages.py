@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from typing import Final
 from uuid import uuid4
 
 import pulsar
 
 from trustgraph_prompt.broker.protocol import Message
-from trustgraph_prompt.broker.pulsar.place import Receipt
+from trustgraph_prompt.broker.pulsar.partition_consumer import Receipt
 from trustgraph_prompt.errors import BrokerError
 
-#: What the name of a partition ends with.
-_PARTITION: Final = re.compile(r"-partition-\d+$")
 
+def message_of(received: pulsar.Message, topic: str, receipt: Receipt | None = None) -> Message:
+    """A message of a topic, or of a partition of it.
 
-def message_of(received: pulsar.Message, receipt: Receipt | None = None) -> Message:
-    """Raises `UnicodeDecodeError`: other clients can send keys and properties that are no text."""
+    Raises `UnicodeDecodeError`: other clients can send keys and properties that are no text.
+    """
     return replace(
-        bare_message_of(received, receipt),
+        bare_message_of(received, topic, receipt),
         properties=received.properties(),
         key=received.partition_key() or None,
     )
 
 
-def bare_message_of(received: pulsar.Message, receipt: Receipt | None = None) -> Message:
+def bare_message_of(received: pulsar.Message, topic: str, receipt: Receipt | None = None) -> Message:
     """The message without key and properties, for where these cannot be read."""
-    topic = _PARTITION.sub("", received.topic_name())
     return Message(
         data=received.data(),
         topic=topic,

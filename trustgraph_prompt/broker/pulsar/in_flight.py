@@ -1,4 +1,4 @@
-"""Room for what is under way: so many at once, and so many bytes of them."""
+"""A limit on what is in flight: so many at once, and so many bytes of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Room:
+class InFlight:
     """Who finds no room waits, in order. What is larger than all of it waits until it is alone."""
 
     def __init__(self, count: int, size: int) -> None:
@@ -17,7 +17,7 @@ class Room:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     @asynccontextmanager
-    async def of(self, size: int) -> AsyncIterator[None]:
+    async def room_for(self, size: int) -> AsyncIterator[None]:
         """Room for one thing of this size."""
         size = min(size, self._all)
         await self._enter(size)
