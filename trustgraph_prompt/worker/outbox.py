@@ -252,12 +252,13 @@ def _response(outcome: Outcome, *, streaming: bool, told: int) -> wire.PromptRes
     if outcome.contract.format == "text":
         empty = '""' if not (streaming or outcome.value) else None
         return wire.PromptResponse(text=outcome.value[told:], object=empty, **facts)
-    lines = "".join(map(_line, outcome.value)) if outcome.contract.format == "jsonl" else None
-    if told and lines is not None and told >= len(lines):
-        return wire.PromptResponse(text="", **facts)
     value = wire.encode(outcome.value).decode()
-    untold = "" if told else value if lines is None else lines
-    return wire.PromptResponse(text=untold if streaming else None, object=value, **facts)
+    if not streaming:
+        return wire.PromptResponse(object=value, **facts)
+    lines = "".join(map(_line, outcome.value)) if outcome.contract.format == "jsonl" else value
+    if told and told >= len(lines):
+        return wire.PromptResponse(text="", **facts)
+    return wire.PromptResponse(text="" if told else lines, object=value, **facts)
 
 
 def _line(value: object) -> str:
