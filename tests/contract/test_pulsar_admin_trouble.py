@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.support.model_server import ModelServer, Reply, Then
-from trustgraph_prompt.broker.pulsar_admin import Layout, PulsarAdmin, Step, Topic, carry_out, look
+from trustgraph_prompt.broker.pulsar.admin import Layout, PulsarAdmin, Step, Topic, carry_out, look
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, ConfigError
 
 WANTED = Layout.of([Topic("persistent://t/n/x", ("s",)), Topic("persistent://t/n/table", table=True)])

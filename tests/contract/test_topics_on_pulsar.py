@@ -16,7 +16,7 @@ import pytest
 from tests.support.pulsar_server import PulsarServer
 from tests.support.workers import House, entry
 from trustgraph_prompt.broker import connect
-from trustgraph_prompt.broker.pulsar_admin import (
+from trustgraph_prompt.broker.pulsar.admin import (
     Layout,
     PulsarAdmin,
     carry_out,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt import bundled
-from trustgraph_prompt.broker.pulsar_admin import (
+from trustgraph_prompt.broker.pulsar.admin import (
     Finding,
     Found,
     FoundTopic,

@@ -9,7 +9,7 @@ from trustgraph_prompt.broker.protocol import Broker, Caller, Consumer, Message,
 from trustgraph_prompt.broker.urls import connect
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker.pulsar import PulsarBroker
+    from trustgraph_prompt.broker.pulsar.broker import PulsarBroker
 
 __all__ = [
     "Broker",
@@ -28,7 +28,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     """Pulsar's client is slow to import, and whoever uses the embedded broker does not need it."""
     if name == "PulsarBroker":
-        from trustgraph_prompt.broker.pulsar import PulsarBroker
+        from trustgraph_prompt.broker.pulsar.broker import PulsarBroker
 
         return PulsarBroker
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,8 +8,8 @@ from itertools import count
 from uuid import uuid4
 
 from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.checked_receive import receive
 from trustgraph_prompt.broker.closing import Ending, each
-from trustgraph_prompt.broker.listening import hear
 from trustgraph_prompt.broker.protocol import Broker, Consumer, Message, Producer, Reader
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, CallTimeout
 
@@ -99,7 +99,7 @@ class TopicCaller:
 
     async def _hear(self) -> None:
         try:
-            while message := await hear(self._responses):
+            while message := await receive(self._responses):
                 if call := self._calls.get(message.properties.get("id", "")):
                     call.put_nowait(message)
         except BrokerError as error:

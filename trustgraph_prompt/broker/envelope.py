@@ -52,8 +52,8 @@ class Letter:
     properties: Mapping[str, str]
 
 
-def check_size(topic: str, data: bytes, key: str | None, properties: Mapping[str, str]) -> None:
-    """Raise `MessageTooLarge` for what no broker takes, `BrokerError` for text that is no Unicode."""
+def check_size(topic: str, data: bytes, key: str | None, properties: Mapping[str, str]) -> int:
+    """The bytes of it all. Raises `MessageTooLarge`, and `BrokerError` for text that is no Unicode."""
     try:
         text = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
         size = len(data) + text + len((key or "").encode())
@@ -64,6 +64,7 @@ def check_size(topic: str, data: bytes, key: str | None, properties: Mapping[str
     limit = MAX_MESSAGE_SIZE + (_LETTER_ALLOWANCE if topics.is_letter_topic(topic) else 0)
     if size > limit:
         raise MessageTooLarge(f"{topic}: a message of {size} bytes, at most {limit} are allowed")
+    return size
 
 
 def check_delay(topic: str, seconds: float | None) -> None:

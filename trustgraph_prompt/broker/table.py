@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 
-from trustgraph_prompt.broker.listening import hear
+from trustgraph_prompt.broker.checked_receive import receive
 from trustgraph_prompt.broker.protocol import Message, Reader
 
 
@@ -33,7 +33,7 @@ class ReaderTable:
         return cls(reader, entries)
 
     async def changes(self) -> AsyncGenerator[Message, None]:
-        while message := await hear(self._reader):
+        while message := await receive(self._reader):
             if message.key is not None:
                 yield message
 

@@ -16,7 +16,7 @@ async def connect(url: str) -> Broker:
     if scheme == "embedded":
         return await EmbeddedBroker.connect(rest or MEMORY)
     if scheme in ("pulsar", "pulsar+ssl"):
-        from trustgraph_prompt.broker.pulsar import PulsarBroker
+        from trustgraph_prompt.broker.pulsar.broker import PulsarBroker
 
         return await PulsarBroker.connect(url)
     raise ConfigError(

@@ -15,7 +15,7 @@ from trustgraph_prompt.cli.config import DEFAULT_TOPIC, TopicOption
 from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker.pulsar_admin import Finding, Layout, PulsarAdmin, Step
+    from trustgraph_prompt.broker.pulsar.admin import Finding, Layout, PulsarAdmin, Step
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ def check(
 
     Exits with 1 where anything is missing, or is other than a worker needs it.
     """
-    from trustgraph_prompt.broker.pulsar_admin import compare, look
+    from trustgraph_prompt.broker.pulsar.admin import compare, look
 
     wanted = _wanted(flows, id, topic, trustgraph=trustgraph)
 
@@ -97,7 +97,7 @@ def create(
 
 async def _create(admin: PulsarAdmin, wanted: Layout, *, dry_run: bool) -> bool:
     """Whether all is as it should be, as far as it was to be done."""
-    from trustgraph_prompt.broker.pulsar_admin import compare, look, steps
+    from trustgraph_prompt.broker.pulsar.admin import compare, look, steps
 
     findings = compare(wanted, await look(admin, wanted))
     for finding in findings:
@@ -123,7 +123,7 @@ async def _create(admin: PulsarAdmin, wanted: Layout, *, dry_run: bool) -> bool:
 
 
 async def _carry_out(admin: PulsarAdmin, plan: list[Step]) -> None:
-    from trustgraph_prompt.broker.pulsar_admin import carry_out
+    from trustgraph_prompt.broker.pulsar.admin import carry_out
 
     for number, step in enumerate(plan):
         try:
@@ -138,7 +138,7 @@ async def _carry_out(admin: PulsarAdmin, plan: list[Step]) -> None:
 
 def _wanted(flows: Path | None, id: str, topic: str, *, trustgraph: bool) -> Layout:
     from trustgraph_prompt import bundled
-    from trustgraph_prompt.broker.pulsar_admin import Layout
+    from trustgraph_prompt.broker.pulsar.admin import Layout
     from trustgraph_prompt.worker import flow
     from trustgraph_prompt.worker.layout import layout
 
@@ -157,7 +157,7 @@ def _needs_nothing(broker: str) -> bool:
 
 async def _with(broker: str, url: str | None, action: Callable[[PulsarAdmin], Awaitable[T]]) -> T:
     from trustgraph_prompt.broker.pulsar.access import Access
-    from trustgraph_prompt.broker.pulsar_admin import PulsarAdmin, admin_url, authorization, trust
+    from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, admin_url, authorization, trust
 
     at, access = url or admin_url(broker), Access.from_environment()
     async with PulsarAdmin(at, authorization=await authorization(access), trust=trust(access)) as admin:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.pulsar_admin import Layout, Topic
+from trustgraph_prompt.broker.pulsar.admin import Layout, Topic
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
 

@@ -1,7 +1,4 @@
-"""Apache Pulsar as a broker, over `pulsar.asyncio` (pulsar-client 3.13 or newer)."""
+"""Apache Pulsar: `broker.py` over `pulsar.asyncio` (pulsar-client 3.13 or newer), `admin` over HTTP.
 
-from __future__ import annotations
-
-from trustgraph_prompt.broker.pulsar.broker import PulsarBroker
-
-__all__ = ["PulsarBroker"]
+Nothing is imported here: who needs the admin API needs no client, which is slow to import.
+"""

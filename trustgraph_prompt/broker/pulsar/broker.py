@@ -16,11 +16,11 @@ from trustgraph_prompt.broker.protocol import SubscriptionType
 from trustgraph_prompt.broker.pulsar.access import Access
 from trustgraph_prompt.broker.pulsar.client_log import CLIENT_LOG
 from trustgraph_prompt.broker.pulsar.errors import translated
-from trustgraph_prompt.broker.pulsar.knocking import knock
-from trustgraph_prompt.broker.pulsar.persistent import PersistentConsumer
+from trustgraph_prompt.broker.pulsar.persistent_consumer import PersistentConsumer
 from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
+from trustgraph_prompt.broker.pulsar.reachability import check_reachable
 from trustgraph_prompt.broker.pulsar.reader import PulsarReader
-from trustgraph_prompt.broker.pulsar.volatile import VolatileConsumer
+from trustgraph_prompt.broker.pulsar.volatile_consumer import VolatileConsumer
 from trustgraph_prompt.broker.table import ReaderTable
 from trustgraph_prompt.broker.urls import address
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError, TopicInvalid
@@ -79,14 +79,11 @@ class PulsarBroker:
         return await self._handles.open(PulsarProducer.open(self._client, topics.resolve(topic), batch=batch))
 
     async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> PulsarReader:
-        self._check_open()
-        topic = topics.resolve(topic)
-        if not topics.is_persistent(topic):
-            raise TopicInvalid(f"{topic} is not persistent: it can be consumed, not read")
-        return await self._handles.open(PulsarReader.open(self._client, topic, earliest=start == "earliest"))
+        return await self._reader(topic, earliest=start == "earliest")
 
     async def table(self, topic: str) -> ReaderTable:
-        return self._handles.keep(await ReaderTable.open(await self.reader(topic)))
+        reader = await self._reader(topic, earliest=True, unbroken=True)
+        return self._handles.keep(await ReaderTable.open(reader))
 
     async def caller(self, request: str, response: str) -> TopicCaller:
         return self._handles.keep(await TopicCaller.open(self, request, response))
@@ -105,16 +102,26 @@ class PulsarBroker:
     async def _greet(self) -> None:
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                await knock(self._url)
+                await check_reachable(self._url)
                 await self._client.get_topic_partitions(_PROBE)
         except TimeoutError:
             raise BrokerUnavailable(
-                f"{self._url}: no answer in {_CONNECT_SECONDS:g} s, as from a broker that does not let us in"
+                f"{self._url}: no answer in {_CONNECT_SECONDS:g} s, as from a broker that does not let us in "
+                "(authentication)"
             ) from None
         except PulsarException as error:
             # Who may not look there has been answered, too.
             if error.error().name not in ("TopicNotFound", "AuthorizationError"):
                 raise translated(error.error(), self._url, str(error)) from error
+
+    async def _reader(self, topic: str, *, earliest: bool, unbroken: bool = False) -> PulsarReader:
+        self._check_open()
+        topic = topics.resolve(topic)
+        if not topics.is_persistent(topic):
+            raise TopicInvalid(f"{topic} is not persistent: it can be consumed, not read")
+        return await self._handles.open(
+            PulsarReader.open(self._client, topic, earliest=earliest, unbroken=unbroken)
+        )
 
     def _check_open(self) -> None:
         if self._closed:

@@ -14,8 +14,8 @@ from trustgraph_prompt.broker.closing import Ending
 from trustgraph_prompt.broker.protocol import Message
 from trustgraph_prompt.broker.pulsar.letters import LetterBox
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
-from trustgraph_prompt.broker.pulsar.place import Receipt
-from trustgraph_prompt.broker.pulsar.places import Places
+from trustgraph_prompt.broker.pulsar.partition_consumer import Receipt
+from trustgraph_prompt.broker.pulsar.subscription import Subscription
 from trustgraph_prompt.errors import BrokerClosed, BrokerError
 
 log = logging.getLogger(__name__)
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 class PulsarConsumer(ABC):
     """A consumer with its places, until `close`."""
 
-    def __init__(self, client: Client, places: Places, topic: str, name: str) -> None:
+    def __init__(self, client: Client, joined: Subscription, topic: str, name: str) -> None:
         self.topic = topic
         self.subscription = name
-        self._places = places
+        self._joined = joined
         self._letters = LetterBox(client)
         self._closed = False
         self._ending = Ending(self._end)
@@ -42,7 +42,7 @@ class PulsarConsumer(ABC):
 
     async def check(self) -> None:
         self._check_open()
-        await self._places.check()
+        await self._joined.check()
 
     async def close(self) -> None:
         self._closed = True
@@ -54,9 +54,9 @@ class PulsarConsumer(ABC):
     async def _read(self, receipt: Receipt) -> Message | None:
         """The message; None where it cannot be read, and then it is out of the way."""
         try:
-            return message_of(receipt.received, receipt)
+            return message_of(receipt.received, receipt.place.topic, receipt)
         except UnicodeDecodeError as error:
-            message = bare_message_of(receipt.received, receipt)
+            message = bare_message_of(receipt.received, receipt.place.topic, receipt)
             await self._set_aside(message, f"key or properties are no text: {error}")
             return None
 

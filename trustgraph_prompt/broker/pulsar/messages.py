@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import count
 from typing import Final
@@ -11,30 +10,34 @@ from uuid import uuid4
 import pulsar
 
 from trustgraph_prompt.broker.protocol import Message
-from trustgraph_prompt.broker.pulsar.place import Receipt
+from trustgraph_prompt.broker.pulsar.partition_consumer import Receipt
 from trustgraph_prompt.errors import BrokerError
 
-#: What the name of a partition ends with.
-_PARTITION: Final = re.compile(r"-partition-\d+$")
 #: What the ids of messages that have none of their own begin with, and go on with.
 _HERE: Final = uuid4().hex
 _NUMBERS: Final = count(1)
 
 
-def message_of(received: pulsar.Message, receipt: Receipt | None = None) -> Message:
-    """Raises `UnicodeDecodeError`: other clients can send keys and properties that are no text."""
-    return _message(received, receipt, received.properties(), received.partition_key() or None)
+def message_of(received: pulsar.Message, topic: str, receipt: Receipt | None = None) -> Message:
+    """A message of a topic, or of a partition of it.
+
+    Raises `UnicodeDecodeError`: other clients can send keys and properties that are no text.
+    """
+    return _message(received, topic, receipt, received.properties(), received.partition_key() or None)
 
 
-def bare_message_of(received: pulsar.Message, receipt: Receipt | None = None) -> Message:
+def bare_message_of(received: pulsar.Message, topic: str, receipt: Receipt | None = None) -> Message:
     """The message without key and properties, for where these cannot be read."""
-    return _message(received, receipt, {}, None)
+    return _message(received, topic, receipt, {}, None)
 
 
 def _message(
-    received: pulsar.Message, receipt: Receipt | None, properties: Mapping[str, str], key: str | None
+    received: pulsar.Message,
+    topic: str,
+    receipt: Receipt | None,
+    properties: Mapping[str, str],
+    key: str | None,
 ) -> Message:
-    topic = _PARTITION.sub("", received.topic_name())
     return Message(
         data=received.data(),
         topic=topic,

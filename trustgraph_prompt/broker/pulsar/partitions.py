@@ -10,16 +10,14 @@ from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.errors import BrokerClosed
 
 
-async def partitions_of(client: Client, topics: Iterable[str]) -> list[str]:
-    """The partitions of each topic: itself, where it is not partitioned."""
-    names: list[str] = []
-    for topic in topics:
-        with translating(topic):
-            names += await client.get_topic_partitions(topic)
-    return names
+async def partitions_of(client: Client, topic: str) -> list[str]:
+    """The partitions of a topic: itself, where it is not partitioned."""
+    with translating(topic):
+        return list(await client.get_topic_partitions(topic))
 
 
 async def check_partitions(client: Client, topics: Iterable[str], known: Iterable[str]) -> None:
     """Raise `BrokerClosed` where a topic has got partitions since it was opened."""
-    if new := set(await partitions_of(client, topics)).difference(known):
+    now = [name for topic in topics for name in await partitions_of(client, topic)]
+    if new := set(now).difference(known):
         raise BrokerClosed(f"nobody is at {', '.join(sorted(new))}: the topic was partitioned since")

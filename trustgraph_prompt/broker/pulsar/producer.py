@@ -13,8 +13,8 @@ from pulsar.asyncio import Client, PulsarException
 from trustgraph_prompt.broker import envelope
 from trustgraph_prompt.broker.closing import Ending
 from trustgraph_prompt.broker.pulsar.errors import translated, translating
+from trustgraph_prompt.broker.pulsar.in_flight import InFlight
 from trustgraph_prompt.broker.pulsar.messages import id_of
-from trustgraph_prompt.broker.room import Room
 from trustgraph_prompt.errors import BrokerClosed
 
 #: What the client keeps unconfirmed; one more would be refused, so senders wait.
@@ -29,7 +29,7 @@ class PulsarProducer:
     def __init__(self, producer: pulsar.asyncio.Producer, topic: str) -> None:
         self.topic = topic
         self._producer = producer
-        self._room = Room(_PENDING, _PENDING_BYTES)
+        self._in_flight = InFlight(_PENDING, _PENDING_BYTES)
         self._closed = False
         self._ending = Ending(self._end)
 
@@ -50,10 +50,10 @@ class PulsarProducer:
         deliver_after: float | None = None,
     ) -> str:
         carried = dict(properties or {})
-        envelope.check_size(self.topic, data, key, carried)
+        size = envelope.check_size(self.topic, data, key, carried)
         envelope.check_delay(self.topic, deliver_after)
         delay = timedelta(seconds=deliver_after) if deliver_after and deliver_after > 0 else None
-        await self._room.enter(len(data))
+        await self._in_flight.enter(size)
         try:
             if self._closed:
                 raise BrokerClosed(f"the producer of {self.topic} has been closed")
@@ -63,7 +63,7 @@ class PulsarProducer:
         except PulsarException as error:
             raise translated(error.error(), self.topic, str(error)) from error
         finally:
-            self._room.leave(len(data))
+            self._in_flight.leave(size)
         return id_of(number)
 
     async def close(self) -> None:

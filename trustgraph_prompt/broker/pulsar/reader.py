@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import Final
 
 import pulsar
 from pulsar.asyncio import Client, PulsarException
@@ -15,9 +16,14 @@ from trustgraph_prompt.broker.closing import Ending, each
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, translating
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
+from trustgraph_prompt.broker.pulsar.partition_consumer import DISCONNECTED_SECONDS
 from trustgraph_prompt.broker.pulsar.partitions import check_partitions, partitions_of
-from trustgraph_prompt.broker.pulsar.receives import Receives
+from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
+
+#: The client, which tells nobody that it lost a connection, waits at least a tenth of a second before it
+#: makes a new one.
+_WATCH_SECONDS: Final = 0.05
 
 log = logging.getLogger(__name__)
 
@@ -27,42 +33,51 @@ class PulsarReader:
 
     Of a partitioned topic it reads each partition: the client's own reader of several says that it has read
     everything while messages are on their way inside it.
+
+    An `unbroken` one ends with `BrokerClosed` when its connection does. The client would connect again and
+    read on; but what compaction has taken away in the meantime, a deletion too, would never be told.
     """
 
-    def __init__(self, client: Client, readers: Sequence[pulsar.asyncio.Reader], topic: str) -> None:
+    def __init__(
+        self, client: Client, readers: Sequence[pulsar.asyncio.Reader], topic: str, *, unbroken: bool
+    ) -> None:
         self._client = client
         self._readers = readers
         self._topic = topic
-        self._receives = Receives([reader.read_next for reader in readers], topic)
+        self._receives = PendingReceives([reader.read_next for reader in readers], topic)
         self._behind: Callable[[], Awaitable[pulsar.Message]] | None = None
+        self._lost: BrokerClosed | None = None
         self._closed = False
+        self._watching = asyncio.create_task(self._watch()) if unbroken else None
         self._ending = Ending(self._end)
 
     @classmethod
-    async def open(cls, client: Client, topic: str, *, earliest: bool) -> PulsarReader:
+    async def open(
+        cls, client: Client, topic: str, *, earliest: bool, unbroken: bool = False
+    ) -> PulsarReader:
         start = pulsar.MessageId.earliest if earliest else pulsar.MessageId.latest
         readers: list[pulsar.asyncio.Reader] = []
         try:
-            for partition in await partitions_of(client, [topic]):
+            for partition in await partitions_of(client, topic):
                 with translating(partition):
                     readers.append(await client.create_reader(partition, start, is_read_compacted=earliest))
         except BaseException:
             await each([reader.close for reader in readers])
             raise
-        return cls(client, readers, topic)
+        return cls(client, readers, topic, unbroken=unbroken)
 
     async def receive(self) -> Message | None:
         behind, self._behind = self._behind, None
         while received := await self._receives.get(behind):
             try:
-                return envelope.opened(message_of(received))
+                return envelope.opened(message_of(received, self._topic))
             except UnicodeDecodeError as error:
-                id = bare_message_of(received).id
+                id = bare_message_of(received, self._topic).id
                 log.warning("%s: message %s is passed over, it cannot be read: %s", self._topic, id, error)
         return None
 
     async def behind(self) -> bool:
-        if self._receives.arrived:
+        if self._receives.ready:
             return True
         with translating(self._topic):
             for reader in self._readers:
@@ -75,14 +90,18 @@ class PulsarReader:
     async def check(self) -> None:
         if self._closed:
             raise BrokerClosed(f"the reader of {self._topic} has been closed")
+        if self._lost:
+            raise self._lost
+        connected = all(reader.is_connected() for reader in self._readers)
+        seconds = CHECK_SECONDS if connected else DISCONNECTED_SECONDS
         try:
-            async with asyncio.timeout(CHECK_SECONDS):
+            async with asyncio.timeout(seconds):
                 for reader in self._readers:
                     await reader.has_message_available()
                 topics = [reader.topic() for reader in self._readers]
                 await check_partitions(self._client, [self._topic], topics)
         except TimeoutError:
-            raise BrokerUnavailable(f"{self._topic}: no answer in {CHECK_SECONDS:g} s") from None
+            raise BrokerUnavailable(f"{self._topic}: no answer in {seconds:g} s") from None
         except PulsarException as error:
             if forgotten(error):
                 raise BrokerClosed(f"{self._topic}: the broker knows of no such reader any more") from error
@@ -93,7 +112,15 @@ class PulsarReader:
         self._receives.end()
         await self._ending.reach()
 
+    async def _watch(self) -> None:
+        while all(reader.is_connected() for reader in self._readers):  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(_WATCH_SECONDS)
+        self._lost = BrokerClosed(f"the connection of the reader of {self._topic} was lost")
+        self._receives.end(self._lost)
+
     async def _end(self) -> None:
+        if self._watching:
+            self._watching.cancel()
         for reader in self._readers:
             with suppress(PulsarException):
                 await reader.close()

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
-from trustgraph_prompt.broker.pulsar_admin.client import PulsarAdmin
-from trustgraph_prompt.broker.pulsar_admin.layout import Layout, Topic
-from trustgraph_prompt.broker.pulsar_admin.plan import (
+from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin
+from trustgraph_prompt.broker.pulsar.admin.layout import Layout, Topic
+from trustgraph_prompt.broker.pulsar.admin.plan import (
     Found,
     FoundTopic,
     Step,

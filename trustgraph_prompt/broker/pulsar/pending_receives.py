@@ -14,6 +14,7 @@ from typing import Final, Generic, TypeVar
 
 from trustgraph_prompt.broker.closing import ended_badly
 from trustgraph_prompt.broker.pulsar.errors import translating
+from trustgraph_prompt.errors import BrokerError
 
 #: How long a receive may take to end after its consumer was closed; it is milliseconds where all is well.
 GRACE_SECONDS: Final = 2.0
@@ -21,7 +22,7 @@ GRACE_SECONDS: Final = 2.0
 T = TypeVar("T")
 
 
-class Receives(Generic[T]):
+class PendingReceives(Generic[T]):
     """At most one of each source, in the order of arrival; what nobody waits for any more stays."""
 
     def __init__(self, sources: Sequence[Callable[[], Awaitable[T]]], where: str) -> None:
@@ -31,29 +32,34 @@ class Receives(Generic[T]):
         self._arrived: deque[asyncio.Future[T]] = deque()
         self._news = asyncio.Event()
         self._over = False
+        self._failure: BrokerError | None = None
 
     @property
-    def arrived(self) -> bool:
-        """Whether a message is here that nobody has been given."""
-        return bool(self._arrived)
+    def ready(self) -> bool:
+        """Whether `get` would not wait: a message is here that nobody has been given, or it is over."""
+        return self._over or bool(self._arrived)
 
     async def get(self, only: Callable[[], Awaitable[T]] | None = None) -> T | None:
         """The next one, from `only` one source where that is known to have some; None once it is over.
 
-        Raises what ended a receive.
+        Raises what ended a receive, or all of them.
         """
         if not self._over and not self._arrived:
             self._begin([only] if only in self._idle else self._idle)
         while not self._arrived and not self._over:
             self._news.clear()
             await self._news.wait()
+        if self._failure:
+            raise self._failure
         if self._over:
             return None
         with translating(self._where):
             return self._arrived.popleft().result()
 
-    def end(self) -> None:
+    def end(self, failure: BrokerError | None = None) -> None:
+        """Whoever waits, and asks from now on, gets None, or the failure."""
         self._over = True
+        self._failure = failure
         self._news.set()
 
     async def settle(self) -> None:

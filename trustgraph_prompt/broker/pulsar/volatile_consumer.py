@@ -15,9 +15,9 @@ from trustgraph_prompt.broker.closing import Ending, each
 from trustgraph_prompt.broker.protocol import Message, SubscriptionType
 from trustgraph_prompt.broker.pulsar.consumer import PulsarConsumer
 from trustgraph_prompt.broker.pulsar.errors import translated
-from trustgraph_prompt.broker.pulsar.place import Place, Receipt
-from trustgraph_prompt.broker.pulsar.places import Places
-from trustgraph_prompt.broker.pulsar.receives import GRACE_SECONDS
+from trustgraph_prompt.broker.pulsar.partition_consumer import PartitionConsumer, Receipt
+from trustgraph_prompt.broker.pulsar.pending_receives import GRACE_SECONDS
+from trustgraph_prompt.broker.pulsar.subscription import Subscription
 from trustgraph_prompt.errors import BrokerError
 
 #: How many receives of a place are under way at once while a consumer stops.
@@ -31,8 +31,8 @@ _ARRIVAL_SECONDS: Final = 0.25
 class VolatileConsumer(PulsarConsumer):
     """Takes in eagerly, a task for each place, into a buffer that `receive` empties."""
 
-    def __init__(self, client: Client, places: Places, topic: str, name: str, buffer: int) -> None:
-        super().__init__(client, places, topic, name)
+    def __init__(self, client: Client, joined: Subscription, topic: str, name: str, buffer: int) -> None:
+        super().__init__(client, joined, topic, name)
         self._size = buffer
         self._buffer: deque[Receipt] = deque()
         self._taken = 0
@@ -43,14 +43,14 @@ class VolatileConsumer(PulsarConsumer):
         self._over = False
         self._stopping = Ending(self._leave)
         self._pumps = [
-            asyncio.create_task(self._take_in(place), name=f"pump of {place.topic}") for place in places
+            asyncio.create_task(self._take_in(place), name=f"pump of {place.topic}") for place in joined
         ]
 
     @classmethod
     async def open(
         cls, client: Client, topic: str, name: str, type: SubscriptionType, buffer: int
     ) -> VolatileConsumer:
-        return cls(client, await Places.take(client, [topic], name, type, buffer), topic, name, buffer)
+        return cls(client, await Subscription.take(client, [topic], name, type, buffer), topic, name, buffer)
 
     async def receive(self) -> Message | None:
         while True:
@@ -80,7 +80,7 @@ class VolatileConsumer(PulsarConsumer):
         await each([self._letters.close, self.stop])
         self._buffer.clear()
 
-    async def _take_in(self, place: Place) -> None:
+    async def _take_in(self, place: PartitionConsumer) -> None:
         try:
             while not self._stopped:
                 await self._take(place)
@@ -92,7 +92,7 @@ class VolatileConsumer(PulsarConsumer):
                 self._failure = translated(error.error(), place.topic, str(error))
                 self._news.set()
 
-    async def _take(self, place: Place) -> None:
+    async def _take(self, place: PartitionConsumer) -> None:
         self._buffer.append(await place.receive())
         self._taken += 1
         self._news.set()
@@ -103,13 +103,13 @@ class VolatileConsumer(PulsarConsumer):
         self._room.set()
         rest = [
             asyncio.create_task(self._fill(place, room))
-            for place in self._places
+            for place in self._joined
             for room in [iter(range(self._size))]
             for _ in range(min(self._size, _RECEIVES))
         ]
         if not self._closed:
             await self._emptied()
-        await self._places.leave()
+        await self._joined.leave()
         tasks = {*self._pumps, *rest}
         if tasks:
             _, left = await asyncio.wait(tasks, timeout=GRACE_SECONDS)
@@ -118,7 +118,7 @@ class VolatileConsumer(PulsarConsumer):
         self._over = True
         self._news.set()
 
-    async def _fill(self, place: Place, room: Iterator[int]) -> None:
+    async def _fill(self, place: PartitionConsumer, room: Iterator[int]) -> None:
         with suppress(PulsarException):
             for _ in room:
                 await self._take(place)

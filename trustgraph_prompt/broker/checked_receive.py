@@ -13,7 +13,7 @@ from trustgraph_prompt.errors import BrokerUnavailable
 PATIENCE_SECONDS: Final = 30.0
 
 
-async def hear(source: Consumer | Reader) -> Message | None:
+async def receive(source: Consumer | Reader) -> Message | None:
     """The next message, however long it takes; None once closed. Raises `BrokerClosed` where none can come.
 
     A broker that does not answer is waited for: the client connects again by itself.

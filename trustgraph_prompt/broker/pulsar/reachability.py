@@ -12,7 +12,7 @@ from trustgraph_prompt.errors import BrokerUnavailable
 _PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
-async def knock(url: str) -> None:
+async def check_reachable(url: str) -> None:
     """Returns when one of the URL's hosts lets us connect. Raises `BrokerUnavailable` when all refuse.
 
     The client would go on trying a host that refuses, and say nothing for half a minute.

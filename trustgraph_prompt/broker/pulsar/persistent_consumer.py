@@ -11,22 +11,22 @@ from trustgraph_prompt.broker.closing import each
 from trustgraph_prompt.broker.protocol import Message, SubscriptionType
 from trustgraph_prompt.broker.pulsar.consumer import PulsarConsumer
 from trustgraph_prompt.broker.pulsar.messages import receipt_of
-from trustgraph_prompt.broker.pulsar.place import Receipt
-from trustgraph_prompt.broker.pulsar.places import Places
-from trustgraph_prompt.broker.pulsar.receives import Receives
+from trustgraph_prompt.broker.pulsar.partition_consumer import Receipt
+from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
+from trustgraph_prompt.broker.pulsar.subscription import Subscription
 
 
 class PersistentConsumer(PulsarConsumer):
     """Reads the topic and the subscription's retry topic, with as little as possible ahead."""
 
-    def __init__(self, client: Client, places: Places, topic: str, name: str) -> None:
-        super().__init__(client, places, topic, name)
-        self._receives: Receives[Receipt] = Receives([place.receive for place in places], topic)
+    def __init__(self, client: Client, joined: Subscription, topic: str, name: str) -> None:
+        super().__init__(client, joined, topic, name)
+        self._receives: PendingReceives[Receipt] = PendingReceives([place.receive for place in joined], topic)
 
     @classmethod
     async def open(cls, client: Client, topic: str, name: str, type: SubscriptionType) -> PersistentConsumer:
         both = [topic, topics.retry_topic(topic, name)]
-        return cls(client, await Places.take(client, both, name, type, queue=1), topic, name)
+        return cls(client, await Subscription.take(client, both, name, type, queue=1), topic, name)
 
     async def receive(self) -> Message | None:
         while receipt := await self._receives.get():
@@ -52,4 +52,4 @@ class PersistentConsumer(PulsarConsumer):
 
     async def _end(self) -> None:
         await self.stop()
-        await each([self._letters.close, self._places.leave, self._receives.settle])
+        await each([self._letters.close, self._joined.leave, self._receives.settle])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
 from urllib.parse import quote
 
-from trustgraph_prompt.broker.pulsar_admin.layout import COMPACTION_THRESHOLD, Layout, Topic
+from trustgraph_prompt.broker.pulsar.admin.layout import COMPACTION_THRESHOLD, Layout, Topic
 
 State = Literal["ok", "missing", "differs"]
 

@@ -1,17 +1,17 @@
-"""Room by count and by bytes: who waits, and in which order."""
+"""What is in flight, by count and by bytes: who waits, and in which order."""
 
 from __future__ import annotations
 
 import asyncio
 
-from trustgraph_prompt.broker.room import Room
+from trustgraph_prompt.broker.pulsar.in_flight import InFlight
 
 
 class Guests:
-    """Things that enter a room and stay until they are told to leave."""
+    """Things that take room and stay until they are told to leave."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, in_flight: InFlight) -> None:
+        self._in_flight = in_flight
         self.inside: list[str] = []
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
@@ -30,11 +30,11 @@ class Guests:
         await self._settle()
 
     async def _stay(self, name: str, size: int) -> None:
-        await self._room.enter(size)
+        await self._in_flight.enter(size)
         self.inside.append(name)
         await self._ends[name].wait()
         self.inside.remove(name)
-        self._room.leave(size)
+        self._in_flight.leave(size)
 
     async def _settle(self) -> None:
         for _ in range(10):
@@ -42,7 +42,7 @@ class Guests:
 
 
 async def test_so_many_at_once() -> None:
-    guests = Guests(Room(2, 100))
+    guests = Guests(InFlight(2, 100))
     for name in "abc":
         await guests.come(name, 1)
     assert guests.inside == ["a", "b"]
@@ -51,7 +51,7 @@ async def test_so_many_at_once() -> None:
 
 
 async def test_so_many_bytes_at_once_and_nobody_overtakes() -> None:
-    guests = Guests(Room(10, 100))
+    guests = Guests(InFlight(10, 100))
     await guests.come("a", 60)
     await guests.come("large", 60)
     await guests.come("small", 1)
@@ -61,7 +61,7 @@ async def test_so_many_bytes_at_once_and_nobody_overtakes() -> None:
 
 
 async def test_what_is_larger_than_the_room_enters_alone() -> None:
-    guests = Guests(Room(10, 100))
+    guests = Guests(InFlight(10, 100))
     await guests.come("a", 1)
     await guests.come("huge", 1000)
     assert guests.inside == ["a"]
@@ -73,7 +73,7 @@ async def test_what_is_larger_than_the_room_enters_alone() -> None:
 
 
 async def test_who_gives_up_waiting_is_passed_over() -> None:
-    guests = Guests(Room(10, 100))
+    guests = Guests(InFlight(10, 100))
     await guests.come("a", 60)
     await guests.come("large", 60)
     await guests.come("small", 1)

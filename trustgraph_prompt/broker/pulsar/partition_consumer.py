@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 import pulsar
 from pulsar.asyncio import Client, PulsarException
@@ -17,9 +17,11 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.closing import ended_badly
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, SubscriptionType
 from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, translating
-from trustgraph_prompt.broker.pulsar.receives import GRACE_SECONDS
+from trustgraph_prompt.broker.pulsar.pending_receives import GRACE_SECONDS
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
+#: How long the client may take to say that it has given up, where it is not connected.
+DISCONNECTED_SECONDS: Final = 0.1
 #: How often to subscribe anew where the broker has forgotten the place at once, and the pause before.
 _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 0.1
@@ -30,21 +32,27 @@ _TYPES: Final[dict[SubscriptionType, pulsar.ConsumerType]] = {
 }
 
 
-class Place:
+class PartitionConsumer:
     """One consumer of the client's."""
 
-    def __init__(self, client: Client, consumer: pulsar.asyncio.Consumer, topic: str, name: str) -> None:
+    def __init__(
+        self, client: Client, consumer: pulsar.asyncio.Consumer, topic: str, partition: str, name: str
+    ) -> None:
         self.topic = topic
+        self.partition = partition
         self._client = client
         self._consumer = consumer
         self._name = name
         self._question: asyncio.Task[None] | None = None
 
     @classmethod
-    async def take(cls, client: Client, topic: str, name: str, type: SubscriptionType, queue: int) -> Place:
+    async def take(
+        cls, client: Client, topic: str, partition: str, name: str, type: SubscriptionType, queue: int
+    ) -> Self:
         """Subscribe, with room for `queue` messages; from the earliest one where the subscription is new."""
         for attempt in range(1, _ATTEMPTS + 1):
-            place = cls(client, await _subscribe(client, topic, name, _TYPES[type], queue), topic, name)
+            consumer = await _subscribe(client, partition, name, _TYPES[type], queue)
+            place = cls(client, consumer, topic, partition, name)
             try:
                 await place.check()
                 if type == "shared" and not topics.is_persistent(topic):
@@ -59,25 +67,29 @@ class Place:
                 raise
             else:
                 return place
-        raise BrokerUnavailable(f"{topic}: the broker forgets whoever subscribes as {name}")
+        raise BrokerUnavailable(f"{partition}: the broker forgets whoever subscribes as {name}")
 
     async def receive(self) -> Receipt:
         """Never to be cancelled; raises the client's errors."""
         return Receipt(self, await self._consumer.receive())
 
     async def acknowledge(self, received: pulsar.Message) -> None:
-        with translating(self.topic):
+        with translating(self.partition):
             await self._consumer.acknowledge(received)
 
     async def check(self) -> None:
-        """Ask the broker. Raises `BrokerClosed` where it knows nothing of this place, `BrokerUnavailable`."""
+        """Ask the broker. Raises `BrokerClosed` where it knows nothing of this place, `BrokerUnavailable`.
+
+        Being connected proves nothing; not being so does, at once, unless the client has given up for good.
+        """
         if self._question is None or self._question.done():
-            self._question = asyncio.create_task(self._ask(), name=f"check of {self.topic}")
+            self._question = asyncio.create_task(self._ask(), name=f"check of {self.partition}")
             self._question.add_done_callback(ended_badly)
         # Never cancelled: it subscribes, and what is half subscribed could no longer be closed.
-        answered, _ = await asyncio.wait({self._question}, timeout=CHECK_SECONDS)
+        seconds = CHECK_SECONDS if self._consumer._consumer.is_connected() else DISCONNECTED_SECONDS
+        answered, _ = await asyncio.wait({self._question}, timeout=seconds)
         if not answered:
-            raise BrokerUnavailable(f"{self.topic}: no answer in {CHECK_SECONDS:g} s")
+            raise BrokerUnavailable(f"{self.partition}: no answer in {seconds:g} s")
         self._question.result()
 
     async def close(self) -> None:
@@ -94,7 +106,7 @@ class Place:
                 raise self._gone() from error
             # A topic that keeps nothing has no last message, and who is told so is known.
             if topics.is_persistent(self.topic) or error.error().name != "UnknownError":
-                raise translated(error.error(), self.topic, str(error)) from error
+                raise translated(error.error(), self.partition, str(error)) from error
             await self._check_subscription()
 
     async def _check_subscription(self) -> None:
@@ -105,23 +117,25 @@ class Place:
         ever. Who asks for the subscription alone must be told that it is taken.
         """
         try:
-            alone = await self._client.subscribe(self.topic, self._name, pulsar.ConsumerType.Exclusive)
+            alone = await self._client.subscribe(self.partition, self._name, pulsar.ConsumerType.Exclusive)
         except PulsarException as error:
             if error.error().name != "ConsumerBusy":
-                raise translated(error.error(), self.topic, str(error)) from error
+                raise translated(error.error(), self.partition, str(error)) from error
         else:
             with suppress(PulsarException):
                 await alone.close()
             raise self._gone()
 
     def _gone(self) -> BrokerClosed:
-        return BrokerClosed(f"{self.topic}: the broker knows of no such consumer in {self._name} any more")
+        return BrokerClosed(
+            f"{self.partition}: the broker knows of no such consumer in {self._name} any more"
+        )
 
 
 class Receipt(NamedTuple):
     """What was received, and where it must be acknowledged."""
 
-    place: Place
+    place: PartitionConsumer
     received: pulsar.Message
 
 

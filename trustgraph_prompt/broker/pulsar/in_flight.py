@@ -1,4 +1,4 @@
-"""Room for what is under way: so many at once, and so many bytes of them."""
+"""A limit on what is in flight: so many at once, and so many bytes of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 
-class Room:
+class InFlight:
     """Who finds no room waits, in order. What is larger than all of it waits until it is alone."""
 
     def __init__(self, count: int, size: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from trustgraph_prompt.broker.pulsar_admin.client import body_of
+from trustgraph_prompt.broker.pulsar.admin.client import body_of
 from trustgraph_prompt.errors import BrokerError, ConfigError
 
 if TYPE_CHECKING:

@@ -1,0 +1,26 @@
+"""Tenants, namespaces, topics and subscriptions, prepared and looked at over Pulsar's admin API."""
+
+from __future__ import annotations
+
+from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin, admin_url
+from trustgraph_prompt.broker.pulsar.admin.credentials import authorization, trust
+from trustgraph_prompt.broker.pulsar.admin.layout import Layout, Topic
+from trustgraph_prompt.broker.pulsar.admin.plan import Finding, Found, FoundTopic, Step, compare, steps
+from trustgraph_prompt.broker.pulsar.admin.prepare import carry_out, look
+
+__all__ = [
+    "Finding",
+    "Found",
+    "FoundTopic",
+    "Layout",
+    "PulsarAdmin",
+    "Step",
+    "Topic",
+    "admin_url",
+    "authorization",
+    "carry_out",
+    "compare",
+    "look",
+    "steps",
+    "trust",
+]
