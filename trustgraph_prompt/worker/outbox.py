@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
 from time import monotonic, time
 from typing import Any
 
@@ -77,11 +76,12 @@ class Producers:
 
     async def close(self) -> None:
         """Flush and close all of them."""
-        for pending in self._producers.values():
-            if pending.done() and not pending.cancelled() and pending.exception() is None:
-                with suppress(BrokerError):
-                    await pending.result().close()
+        opened = [p for p in self._producers.values() if p.done() and not (p.cancelled() or p.exception())]
         self._producers.clear()
+        ends = await asyncio.gather(*(p.result().close() for p in opened), return_exceptions=True)
+        for error in ends:
+            if isinstance(error, BaseException) and not isinstance(error, BrokerError):
+                raise error
 
     async def _get(self, topic: str, batch: bool) -> Producer:
         if topic not in self._producers:

@@ -11,7 +11,7 @@ import pulsar
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import envelope
-from trustgraph_prompt.broker.closing import Ending
+from trustgraph_prompt.broker.closing import Ending, farewell
 from trustgraph_prompt.broker.pulsar.errors import translated, translating
 from trustgraph_prompt.broker.pulsar.in_flight import InFlight
 from trustgraph_prompt.broker.pulsar.messages import id_of
@@ -68,7 +68,7 @@ class PulsarProducer:
 
     async def close(self) -> None:
         self._closed = True
-        await self._ending.reach()
+        await farewell(self._ending.reach())
 
     async def _end(self) -> None:
         with suppress(PulsarException):
