@@ -38,6 +38,7 @@ class _Consumer:
 
 class _Client:
     def close(self) -> None: ...
+    def shutdown(self) -> None: ...
 
 class Client:
     _client: _Client

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, cast
 
 import pytest
@@ -11,7 +11,8 @@ import pytest
 from tests.support.workers import ENTRIES, House, Working, entry
 from trustgraph_prompt.broker import Broker, Consumer, Table
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
-from trustgraph_prompt.llm import Call, ScriptedAnswer
+from trustgraph_prompt.llm import Call, Delta, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.llm.provider import Around
 from trustgraph_prompt.worker import config
 
 CONSUMER = "consumer of flow f"
@@ -95,6 +96,42 @@ async def test_a_consumer_whose_place_is_gone_is_replaced_and_nothing_is_paid_tw
     assert (await responses.under(later))[0]["text"] == "said"
     assert (await responses.under(under_way))[0]["text"] == "said"
     assert sorted(asked) == ["Say one", "Say two"]
+
+
+class Gated(Around):
+    """A provider that says nothing before `open` is set."""
+
+    open: asyncio.Event
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        await self.open.wait()
+        async for delta in self.provider.stream(call):
+            yield delta
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["serving", "stopped-meanwhile"])
+async def test_another_consumer_listens_while_the_lost_one_is_worked_off(
+    house: House, doubtful: DoubtfulBroker, stopped: bool
+) -> None:
+    flow = house.flow(persistent=False, concurrency=1)
+    responses = await house.hear(house.topic("responses"))
+    model = Gated(ScriptedProvider(lambda call: call.messages[-1].text))
+    model.open = asyncio.Event()
+    working = await house.work(flow, model)
+    ids = [await house.send(flow, "say", text=str(n)) for n in range(4)]
+
+    doubtful.trouble = BrokerClosed("no such consumer any more")
+    await until(lambda: len(doubtful.opened) == 2)
+    await until(lambda: working.worker.health.ready)
+    ids += [await house.send(flow, "say", text=str(n)) for n in range(4, 8)]
+    assert not responses.messages
+    if stopped:
+        working.worker.stop()
+        await until(lambda: "worker" in waiting(working))
+    model.open.set()
+
+    assert not await responses.missing(ids, 30)
+    assert [message.properties["id"] for message in responses.messages] == ids
 
 
 async def test_a_consumer_that_does_not_answer_is_waited_for_until_it_does(

@@ -39,10 +39,14 @@ class PulsarProxy:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self._server.close()
         self.flowing.set()
-        self.cut()
+        self.refuse()
         await self._server.wait_closed()
+
+    def refuse(self) -> None:
+        """Be gone: end all connections, and let nobody in again."""
+        self._server.close()
+        self.cut()
 
     def cut(self) -> None:
         """End all connections."""

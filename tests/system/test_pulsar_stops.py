@@ -13,6 +13,7 @@ from itertools import count
 import pytest
 
 from tests.support.model_server import ModelServer
+from tests.support.pulsar_proxy import PulsarProxy
 from tests.support.pulsar_traffic import Traffic, traffic
 from tests.support.restless_model import RestlessModel
 from tests.support.worker_processes import Site
@@ -21,6 +22,9 @@ from trustgraph_prompt.worker.serving import SECONDS_TO_GIVE_UP
 pytestmark = pytest.mark.pulsar
 
 SECONDS_BETWEEN = 0.02
+
+SECONDS_TO_END = 10.0
+"""What docs/running.md says comes at most after a drain, also where the broker does not answer."""
 
 SHORT, LONG = 2.0, 30.0
 """Seconds that a drain may take: not enough where the model is silent, and enough where it speaks again."""
@@ -189,3 +193,44 @@ async def test_stopped_under_load_what_is_not_answered_of_a_topic_that_keeps_is_
     assert model.paid_twice <= 8
     assert set(errors(flow)) == {""}
     assert seconds < SHORT + SECONDS_TO_GIVE_UP
+
+
+@pytest.mark.parametrize("dead", [False, True], ids=["frozen", "dead"])
+@pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "non-persistent"])
+async def test_stopped_while_the_broker_does_not_answer_it_ends_in_time(
+    pulsar_site: Site,
+    pulsar_space: str,
+    server: ModelServer,
+    tell: Callable[..., None],
+    persistent: bool,
+    dead: bool,
+) -> None:
+    model = RestlessModel(pause=0.01)
+    async with (
+        traffic(pulsar_site, pulsar_space, server, model, persistent=persistent, concurrency=8) as flow,
+        PulsarProxy(pulsar_site.url) as proxy,
+    ):
+        direct, pulsar_site.url = pulsar_site.url, proxy.url
+        worker = await pulsar_site.run("--drain-timeout", SHORT)
+        load = Load(flow, 100)
+        await flow.heard.until(20)
+        model.speak.clear()
+        await load.more(20)
+        proxy.flowing.clear()
+        if dead:
+            proxy.refuse()
+        model.speak.set()
+        worker.send_signal(signal.SIGTERM)
+        signalled = time.monotonic()
+        await worker.ended()
+        seconds = time.monotonic() - signalled
+        await load.end()
+        unanswered: set[str] = set()
+        if persistent:
+            pulsar_site.url = direct
+            proxy.cut()
+            await pulsar_site.run()
+            unanswered = await flow.heard.missing(flow.sent)
+    tell(seconds=f"{seconds:.1f}", unanswered=len(unanswered))
+    assert not unanswered
+    assert seconds < SHORT + SECONDS_TO_END

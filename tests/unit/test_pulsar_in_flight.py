@@ -30,10 +30,11 @@ class Guests:
         await self._settle()
 
     async def _stay(self, name: str, size: int) -> None:
-        async with self._in_flight.room_for(size):
-            self.inside.append(name)
-            await self._ends[name].wait()
-            self.inside.remove(name)
+        await self._in_flight.enter(size)
+        self.inside.append(name)
+        await self._ends[name].wait()
+        self.inside.remove(name)
+        self._in_flight.leave(size)
 
     async def _settle(self) -> None:
         for _ in range(10):

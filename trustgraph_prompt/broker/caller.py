@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.checked_receive import receive
-from trustgraph_prompt.broker.closing import Ending, each
+from trustgraph_prompt.broker.closing import Ending, each, farewell
 from trustgraph_prompt.broker.protocol import Broker, Consumer, Message, Producer, Reader
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, CallTimeout
 
@@ -91,7 +91,7 @@ class TopicCaller:
 
     async def close(self) -> None:
         self._end(BrokerClosed("the caller has been closed"))
-        await self._ending.reach()
+        await farewell(self._ending.reach())
 
     async def _stop_hearing(self) -> None:
         await self._responses.close()

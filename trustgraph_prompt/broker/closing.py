@@ -10,6 +10,8 @@ from weakref import WeakSet
 
 #: How long what nobody wants any more is waited for.
 _GRACE_SECONDS: Final = 2.0
+#: How long a broker may take to answer a farewell.
+FAREWELL_SECONDS: Final = 1.0
 
 
 class Closeable(Protocol):
@@ -65,10 +67,25 @@ class Handles:
         return handle
 
     async def close(self) -> None:
-        """Close them all, also when some fail; raises the first error at the end."""
-        await each([handle.close for handle in self._open])
+        """Close them all at once, also when some fail; raises an error of theirs at the end."""
+        ends = await asyncio.gather(*(handle.close() for handle in self._open), return_exceptions=True)
         if self._unwanted:
             await asyncio.wait(self._unwanted, timeout=_GRACE_SECONDS)
+        for error in ends:
+            if error is not None:
+                raise error
+
+
+async def farewell(end: Coroutine[Any, Any, None]) -> None:
+    """Await what the broker must answer; not long, for it may be away, and hears of it in time all the same.
+
+    What is late goes on by itself, until the connection ends.
+    """
+    task = asyncio.create_task(end)
+    task.add_done_callback(ended_badly)
+    ended, _ = await asyncio.wait({task}, timeout=FAREWELL_SECONDS)
+    if ended:
+        task.result()
 
 
 async def each(ends: Iterable[Callable[[], Awaitable[None]]]) -> None:

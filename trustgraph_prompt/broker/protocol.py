@@ -9,6 +9,9 @@ A topic is `persistent://tenant/namespace/name` or `non-persistent://…` (`topi
 - *non-persistent*: who is subscribed and has room gets a message, nobody else ever does. A consumer
   takes in eagerly and buffers, so that the broker drops nothing; nothing comes twice.
 
+Whatever is closed says farewell to the broker, and waits a second at most for an answer: one that is away
+must not keep a process from ending.
+
 A message is at most 5,000,000 bytes of payload, key and properties together. Delays are as coarse as a
 second, and only shared subscriptions of persistent topics know them: to others a message comes at once.
 """

@@ -45,22 +45,21 @@ class FlowLoop:
         self._desk = desk
         self._slots = asyncio.Semaphore(flow.concurrency)
         self._consumer: Consumer | None = None
+        self._successor: asyncio.Task[Consumer | None] | None = None
+        self._closing: AsyncExitStack
+        self._tasks: asyncio.TaskGroup
         self._in_work: set[asyncio.Task[None]] = set()
         self._stopping = stopping or asyncio.Event()
         self._giving_up = False
 
     async def serve(self) -> None:
         """Until `stop`, and everything in work is settled. A consumer that breaks is replaced at once."""
-        async with AsyncExitStack() as closing, asyncio.TaskGroup() as tasks:
-            while not self._stopping.is_set() and (consumer := await self._subscribe()):
-                closing.push_async_callback(_close, consumer)
-                self._consumer = consumer
-                if self._stopping.is_set():
-                    break
+        async with AsyncExitStack() as self._closing, asyncio.TaskGroup() as self._tasks:
+            while consumer := await self._next_consumer():
                 try:
                     check, renew = partial(self._check, consumer), partial(self._renew, consumer)
                     with self._desk.watch.over(self._part, check, renew):
-                        await self._receive(consumer, tasks)
+                        await self._receive(consumer)
                 except BrokerError as error:
                     log.error("flow %s lost its consumer: %s", self._flow.name, error)
                     await _close(consumer)  # what it holds comes back, and the journal knows what it is
@@ -68,10 +67,11 @@ class FlowLoop:
         self._desk.watch.forget(self._part)
 
     async def stop(self) -> None:
-        """Take in nothing more; `serve` ends when what is in work is done. Raises `BrokerError`."""
+        """Take in nothing more; `serve` ends when what is in work is done."""
         self._stopping.set()
-        if self._consumer is not None:
-            await self._consumer.stop()
+        for consumer in (self._consumer, self._waiting_consumer()):
+            if consumer is not None:
+                await _stop(consumer)
 
     def give_up(self) -> None:
         """End now: persistent requests are left for others, all else gets an error for an answer."""
@@ -79,22 +79,49 @@ class FlowLoop:
         for task in self._in_work:
             task.cancel()
 
+    async def _next_consumer(self) -> Consumer | None:
+        """One that takes in messages, or holds some; None once there is nothing more to receive."""
+        if self._successor is not None:
+            self._consumer = await self._successor
+            self._successor = None
+        else:
+            self._consumer = None if self._stopping.is_set() else await self._open()
+        return self._consumer
+
+    async def _open(self) -> Consumer | None:
+        consumer = await self._subscribe()
+        if consumer is not None:
+            self._closing.push_async_callback(_close, consumer)
+            if self._stopping.is_set():
+                await _stop(consumer)
+        return consumer
+
+    def _waiting_consumer(self) -> Consumer | None:
+        """The one that takes in messages already while the one before is worked off."""
+        successor = self._successor
+        return successor.result() if successor is not None and successor.done() else None
+
     async def _check(self, consumer: Consumer) -> None:
         if not self._stopping.is_set():  # then it has left its place, and means to
-            await consumer.check()
+            await (self._waiting_consumer() or consumer).check()
 
     async def _renew(self, consumer: Consumer) -> None:
-        """The consumer's place is gone: `serve` takes another, once what the lost one holds is in work.
+        """The consumer's place is gone: take another at once, and receive there when this one is worked off.
 
         A persistent one holds nothing that would not come back.
         """
-        await (consumer.close() if self._flow.input.persistent else consumer.stop())
+        if not self._stopping.is_set():
+            self._successor = self._tasks.create_task(self._replace(consumer))
 
-    async def _receive(self, consumer: Consumer, tasks: asyncio.TaskGroup) -> None:
+    async def _replace(self, consumer: Consumer) -> Consumer | None:
+        await (_close(consumer) if self._flow.input.persistent else _stop(consumer))
+        return await self._open()
+
+    async def _receive(self, consumer: Consumer) -> None:
         """Until the consumer gives nothing more. Raises `BrokerError`."""
         settler = Settler(self._flow, consumer, self._desk)
         while message := await self._next(consumer):
-            task = tasks.create_task(self._one(message, settler))
+            task = self._tasks.create_task(self._one(message, settler))
             task.add_done_callback(lambda _: self._slots.release())
 
     async def _next(self, consumer: Consumer) -> Message | None:
@@ -133,6 +160,8 @@ class FlowLoop:
                 with self._desk.metrics.in_work(self._flow.name):
                     await self._work(message, settler, tell)
             except asyncio.CancelledError:
+                if task.cancelling() > 1:  # there is no time even to say so
+                    raise
                 await settler.abandon(message)
             finally:
                 self._in_work.discard(task)
@@ -167,3 +196,10 @@ async def _close(consumer: Consumer) -> None:
         await consumer.close()
     except BrokerError as error:
         log.warning("a consumer could not be closed: %s", error)
+
+
+async def _stop(consumer: Consumer) -> None:
+    try:
+        await consumer.stop()
+    except BrokerError as error:
+        log.warning("a consumer could not be stopped: %s", error)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -83,11 +82,9 @@ class Metrics:
         self._models: set[str] = set()
         self.calls = CallMetrics(self.registry, prefix)
 
-    @contextmanager
-    def in_work(self, flow: str) -> Iterator[None]:
+    def in_work(self, flow: str) -> AbstractContextManager[object]:
         """One request more in work, for the time of the block."""
-        with self._in_work.labels(flow).track_inprogress():
-            yield
+        return self._in_work.labels(flow).track_inprogress()
 
     def asked(self, flow: str, prompt: str, outcome: Outcome, seconds: float) -> None:
         """A request was asked; everything is read from its outcome."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
 from time import monotonic, time
 from typing import Any
 
@@ -77,11 +76,12 @@ class Producers:
 
     async def close(self) -> None:
         """Flush and close all of them."""
-        for pending in self._producers.values():
-            if pending.done() and not pending.cancelled() and pending.exception() is None:
-                with suppress(BrokerError):
-                    await pending.result().close()
+        opened = [p for p in self._producers.values() if p.done() and not (p.cancelled() or p.exception())]
         self._producers.clear()
+        ends = await asyncio.gather(*(p.result().close() for p in opened), return_exceptions=True)
+        for error in ends:
+            if isinstance(error, BaseException) and not isinstance(error, BrokerError):
+                raise error
 
     async def _get(self, topic: str, batch: bool) -> Producer:
         if topic not in self._producers:
@@ -252,12 +252,13 @@ def _response(outcome: Outcome, *, streaming: bool, told: int) -> wire.PromptRes
     if outcome.contract.format == "text":
         empty = '""' if not (streaming or outcome.value) else None
         return wire.PromptResponse(text=outcome.value[told:], object=empty, **facts)
-    lines = "".join(map(_line, outcome.value)) if outcome.contract.format == "jsonl" else None
-    if told and lines is not None and told >= len(lines):
-        return wire.PromptResponse(text="", **facts)
     value = wire.encode(outcome.value).decode()
-    untold = "" if told else value if lines is None else lines
-    return wire.PromptResponse(text=untold if streaming else None, object=value, **facts)
+    if not streaming:
+        return wire.PromptResponse(object=value, **facts)
+    lines = "".join(map(_line, outcome.value)) if outcome.contract.format == "jsonl" else value
+    if told and told >= len(lines):
+        return wire.PromptResponse(text="", **facts)
+    return wire.PromptResponse(text="" if told else lines, object=value, **facts)
 
 
 def _line(value: object) -> str:

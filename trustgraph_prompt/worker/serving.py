@@ -148,10 +148,7 @@ class Serving:
 
     async def _wind_down(self, running: _Running) -> None:
         what = _what(running.flow)
-        try:
-            await running.loop.stop()
-        except Exception as error:
-            log.error("the consumer of %s could not be stopped: %s", what, error)
+        stopping = asyncio.create_task(running.loop.stop(), name=f"stop of {what}")
         _, late = await asyncio.wait([running.task], timeout=self._drain_timeout)
         if late:
             log.warning("%s: what took more than %.0f s is given up", what, self._drain_timeout)
@@ -161,6 +158,7 @@ class Serving:
             log.error("%s: there was no time to answer all that was given up", what)
             running.task.cancel()
             await asyncio.wait(late)
+        stopping.cancel()
 
 
 @dataclass(eq=False)

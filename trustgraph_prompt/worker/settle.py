@@ -13,6 +13,7 @@ from typing import Any
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import (
+    BrokerClosed,
     BrokerError,
     BrokerUnavailable,
     MessageTooLarge,
@@ -56,11 +57,13 @@ class Again:
     """It may well work later; `after` is the least number of seconds the other side asked for.
 
     `why` is for the log: it has nothing of the contents of prompts and answers, which `error` may have.
+    `away` says that the broker is: that uses up no delivery, however long it takes.
     """
 
     error: Error
     why: str
     after: float = 0.0
+    away: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,8 @@ def verdict(result: Outcome | Exception) -> Done | Again | Dead:
         case Outcome() if is_served(result):
             return Done()
         case Outcome(cause=ProviderError() as cause) if is_transient(result):
-            return Again(Error("llm-error", str(cause)), _loggable(cause), cause.retry_after or 0.0)
+            after, away = cause.retry_after or 0.0, _is_away(cause.__cause__)
+            return Again(Error("llm-error", str(cause)), _loggable(cause), after, away)
         case Outcome(cause=ProviderError() as cause):
             return Dead(Error("llm-error", f"{cause.category}: {cause}"), _loggable(cause))
         case Outcome():
@@ -92,7 +96,7 @@ def verdict(result: Outcome | Exception) -> Done | Again | Dead:
         case MessageTooLarge():
             return Dead(Error("too-large", str(result)), str(result))
         case BrokerError():
-            return Again(Error("broker-error", str(result)), str(result))
+            return Again(Error("broker-error", str(result)), str(result), away=_is_away(result))
         case _:
             log.error("this is a defect of the worker", exc_info=result)
             return Again(Error("internal-error", type(result).__name__), "a defect of the worker")
@@ -123,9 +127,11 @@ class Settler:
         if isinstance(decision, Done):
             await self._patiently(self._consumer.acknowledge, message)
             return None
-        tries_left = message.deliveries < self._flow.deliveries
-        if isinstance(decision, Again) and tries_left and _may_go_on(result, entry):
-            return await self._put_off(message, decision, request, entry)
+        if isinstance(decision, Again) and _may_go_on(result, entry):
+            if decision.away:
+                return await self._wait_for_the_broker(message, decision)
+            if message.deliveries < self._flow.deliveries:
+                return await self._put_off(message, decision, request, entry)
         if isinstance(result, Exception):
             await self._patiently(self._refuse, message, decision.error)
         await self._patiently(self._give_up, message, decision, request)
@@ -161,6 +167,11 @@ class Settler:
                 self._desk.failing[self._flow.name] = _loggable(cause)
             case Outcome(cached=False):
                 self._desk.failing.pop(self._flow.name, None)
+
+    async def _wait_for_the_broker(self, message: Message, decision: Again) -> Message:
+        log.warning("the broker is away: %s", decision.why)
+        await self._desk.sleep(_pause(deliveries=1))
+        return message
 
     async def _put_off(
         self, message: Message, decision: Again, request: Request | None, entry: Entry | None
@@ -227,6 +238,10 @@ class Settler:
             except BrokerError as error:
                 log.error("the message stays unacknowledged: %s", error)
                 return
+
+
+def _is_away(error: BaseException | None) -> bool:
+    return isinstance(error, BrokerUnavailable | BrokerClosed)
 
 
 def _loggable(cause: ProviderError) -> str:

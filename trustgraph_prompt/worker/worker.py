@@ -109,8 +109,7 @@ class Worker:
                 following = tasks.create_task(self._follow())
                 await self._stopping.wait()
                 self.health.waiting["worker"] = "stopping"
-                await self.serving.drain()
-                await self._end(following)
+                await asyncio.gather(self.serving.drain(), self._end(following))
                 watching.cancel()
         finally:
             await self._producers.close()
@@ -147,9 +146,10 @@ class Worker:
 
     async def _end(self, following: asyncio.Task[None]) -> None:
         """Stop following the config; while it is still being read, there is nothing to end gently."""
+        ends = {following}
         if self._config is not None:
-            await self._config.close()
-        _, stuck = await asyncio.wait([following], timeout=SECONDS_TO_END)
+            ends.add(asyncio.create_task(self._config.close(), name="end of the config"))
+        _, stuck = await asyncio.wait(ends, timeout=SECONDS_TO_END)
         for task in stuck:
             task.cancel()
 

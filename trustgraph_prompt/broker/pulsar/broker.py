@@ -11,7 +11,7 @@ from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.caller import TopicCaller
-from trustgraph_prompt.broker.closing import Ending, Handles, each
+from trustgraph_prompt.broker.closing import FAREWELL_SECONDS, Ending, Handles, each
 from trustgraph_prompt.broker.protocol import SubscriptionType
 from trustgraph_prompt.broker.pulsar.access import Access
 from trustgraph_prompt.broker.pulsar.client_log import CLIENT_LOG
@@ -133,8 +133,13 @@ class PulsarBroker:
     async def _leave(self) -> None:
         # Not the asynchronous close: the client's thread that ends it would drop a Python object when the
         # interpreter may be ending too, and abort the process (14 of 60 short ones).
+        client = self._client._client
+        leaving = asyncio.create_task(asyncio.to_thread(client.close))
+        await asyncio.wait({leaving}, timeout=FAREWELL_SECONDS)
+        if not leaving.done():
+            await asyncio.to_thread(client.shutdown)  # waits for nobody, and ends the other's waiting
         with suppress(pulsar.PulsarException):
-            await asyncio.to_thread(self._client._client.close)
+            await leaving
 
     async def _end_log(self) -> None:
         self._log.cancel()

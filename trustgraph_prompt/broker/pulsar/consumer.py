@@ -10,7 +10,7 @@ from contextlib import suppress
 from pulsar.asyncio import Client
 
 from trustgraph_prompt.broker import envelope
-from trustgraph_prompt.broker.closing import Ending
+from trustgraph_prompt.broker.closing import Ending, farewell
 from trustgraph_prompt.broker.protocol import Message
 from trustgraph_prompt.broker.pulsar.letters import LetterBox
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
@@ -46,7 +46,7 @@ class PulsarConsumer(ABC):
 
     async def close(self) -> None:
         self._closed = True
-        await self._ending.reach()
+        await farewell(self._ending.reach())
 
     @abstractmethod
     async def _end(self) -> None: ...

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 
 class InFlight:
@@ -16,17 +14,9 @@ class InFlight:
         self._size = self._all = size
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    @asynccontextmanager
-    async def room_for(self, size: int) -> AsyncIterator[None]:
-        """Room for one thing of this size."""
+    async def enter(self, size: int) -> None:
+        """Take room for one thing of this size; who has it must `leave`."""
         size = min(size, self._all)
-        await self._enter(size)
-        try:
-            yield
-        finally:
-            self._leave(size)
-
-    async def _enter(self, size: int) -> None:
         if not self._waiting and self._fits(size):
             self._take(size)
             return
@@ -36,15 +26,16 @@ class InFlight:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
-                self._leave(size)  # it was our turn already
+                self.leave(size)  # it was our turn already
             else:
                 self._waiting.remove((size, turn))
                 self._admit()
             raise
 
-    def _leave(self, size: int) -> None:
+    def leave(self, size: int) -> None:
+        """Give back what was taken for one of this size."""
         self._count += 1
-        self._size += size
+        self._size += min(size, self._all)
         self._admit()
 
     def _admit(self) -> None:

@@ -11,8 +11,8 @@ import pulsar
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import envelope
-from trustgraph_prompt.broker.closing import Ending
-from trustgraph_prompt.broker.pulsar.errors import translating
+from trustgraph_prompt.broker.closing import Ending, farewell
+from trustgraph_prompt.broker.pulsar.errors import translated, translating
 from trustgraph_prompt.broker.pulsar.in_flight import InFlight
 from trustgraph_prompt.broker.pulsar.messages import id_of
 from trustgraph_prompt.errors import BrokerClosed
@@ -53,18 +53,22 @@ class PulsarProducer:
         size = envelope.check_size(self.topic, data, key, carried)
         envelope.check_delay(self.topic, deliver_after)
         delay = timedelta(seconds=deliver_after) if deliver_after and deliver_after > 0 else None
-        async with self._in_flight.room_for(size):
+        await self._in_flight.enter(size)
+        try:
             if self._closed:
                 raise BrokerClosed(f"the producer of {self.topic} has been closed")
-            with translating(self.topic):
-                number = await self._producer.send(
-                    data, properties=carried, partition_key=key, deliver_after=delay
-                )
+            number = await self._producer.send(
+                data, properties=carried, partition_key=key, deliver_after=delay
+            )
+        except PulsarException as error:
+            raise translated(error.error(), self.topic, str(error)) from error
+        finally:
+            self._in_flight.leave(size)
         return id_of(number)
 
     async def close(self) -> None:
         self._closed = True
-        await self._ending.reach()
+        await farewell(self._ending.reach())
 
     async def _end(self) -> None:
         with suppress(PulsarException):

@@ -12,7 +12,7 @@ import pulsar
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import envelope
-from trustgraph_prompt.broker.closing import Ending, each
+from trustgraph_prompt.broker.closing import Ending, each, farewell
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, translating
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
@@ -110,7 +110,7 @@ class PulsarReader:
     async def close(self) -> None:
         self._closed = True
         self._receives.end()
-        await self._ending.reach()
+        await farewell(self._ending.reach())
 
     async def _watch(self) -> None:
         while all(reader.is_connected() for reader in self._readers):  # noqa: ASYNC110 - no event tells of it

@@ -11,7 +11,7 @@ from typing import Final
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.closing import Ending, each
+from trustgraph_prompt.broker.closing import Ending, each, farewell
 from trustgraph_prompt.broker.protocol import Message, SubscriptionType
 from trustgraph_prompt.broker.pulsar.consumer import PulsarConsumer
 from trustgraph_prompt.broker.pulsar.errors import translated
@@ -109,7 +109,7 @@ class VolatileConsumer(PulsarConsumer):
         ]
         if not self._closed:
             await self._emptied()
-        await self._joined.leave()
+        await farewell(self._joined.leave())
         tasks = {*self._pumps, *rest}
         if tasks:
             _, left = await asyncio.wait(tasks, timeout=GRACE_SECONDS)
