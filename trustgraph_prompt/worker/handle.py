@@ -12,7 +12,7 @@ from trustgraph_prompt.llm.topic import Whole
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker import rendering
-from trustgraph_prompt.worker.asking import is_transient, put
+from trustgraph_prompt.worker.asking import is_away, is_transient, put
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 from trustgraph_prompt.worker.journal import Entry
@@ -44,7 +44,7 @@ async def handle(request: Request, flow: Flow, desk: Desk, entry: Entry, *, last
     prompt, outcome = entry.asked
     seconds_left = request.seconds_left(flow.budget, desk.clock())
     another = not (
-        last
+        (last and not is_away(outcome.cause))
         or seconds_left <= SECONDS_FOR_ANOTHER
         or work.direct
         or entry.begun  # who has heard some of an answer would hear it twice
