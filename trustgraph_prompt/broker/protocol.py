@@ -221,7 +221,7 @@ class Broker(Protocol):
         """Follow a persistent topic; from the earliest, a compacted topic is read compacted."""
 
     async def table(self, topic: str) -> Table:
-        """Read a compacted topic through, then follow it. `BrokerClosed`, `BrokerUnavailable`: it was cut off."""
+        """Read a compacted topic through, then follow it; raises `BrokerError` where that was cut off."""
 
     async def caller(self, request: str, response: str) -> Caller:
         """A caller that hears on `response` before this returns."""
