@@ -6,7 +6,8 @@
     │   ├── TemplateError                  a template that does not compile, or may not run
     │   ├── PromptError                    a prompt definition that is incomplete or wrong
     │   └── FlowError                      a flow file
-    ├── RenderError                      a template that ran out of its output or iteration budget
+    ├── RenderError                      a template that cannot work with its terms
+    │   └── RenderTooLong                  … that writes or works more than the limits allow
     ├── RequestError                     a message that is no request, or asks for what is not there
     ├── StructuredOutputInvalid          an answer that is not what its contract says
     ├── ProviderError                    who was asked could not answer; one class a category
@@ -129,7 +130,11 @@ class FlowError(ConfigError):
 
 
 class RenderError(TrustgraphPromptError):
-    """The template ran out of its output or iteration budget, or met terms it cannot work with."""
+    """The template met terms it cannot work with."""
+
+
+class RenderTooLong(RenderError):
+    """The template ran out of its output or iteration budget."""
 
 
 class RequestError(TrustgraphPromptError):

@@ -110,6 +110,39 @@ async def test_of_two_requests_the_one_that_is_answered_first_counts(
     assert len(set(ids)) == 2
 
 
+@pytest.mark.parametrize("failing", [0, 1])
+async def test_of_two_one_that_failed_leaves_the_other_its_time(
+    broker: Broker, topics: tuple[str, str], failing: int
+) -> None:
+    requests = await broker.consumer(topics[0], "server")
+    producer = await broker.producer(topics[1])
+    caller = await broker.caller(*topics)
+    calling = caller.call(b"q", timeout=60, again=0.01, failed=lambda data: data == b"no")
+    async with aclosing(calling) as responses:
+        hearing = asyncio.ensure_future(anext(responses))
+        asked = [await requests.receive(), await requests.receive()]
+        ids = [request.properties["id"] for request in asked if request]
+        await producer.send(b"no", properties={"id": ids[failing]})
+        await asyncio.sleep(0.2)
+        assert not hearing.done()
+        await producer.send(b"slow", properties={"id": ids[1 - failing]})
+        assert (await hearing).data == b"slow"
+
+
+async def test_where_one_failed_and_the_other_is_silent_the_failure_is_heard(
+    broker: Broker, topics: tuple[str, str]
+) -> None:
+    requests = await broker.consumer(topics[0], "server")
+    producer = await broker.producer(topics[1])
+    caller = await broker.caller(*topics)
+    async with aclosing(caller.call(b"q", timeout=1, again=0.01, failed=lambda data: True)) as responses:
+        hearing = asyncio.ensure_future(anext(responses))
+        _, second = await requests.receive(), await requests.receive()
+        assert second
+        await producer.send(b"no", properties={"id": second.properties["id"]})
+        assert (await hearing).data == b"no"
+
+
 async def test_a_call_that_was_sent_again_times_out_when_its_time_is_over(
     broker: Broker, topics: tuple[str, str]
 ) -> None:

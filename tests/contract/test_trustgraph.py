@@ -295,6 +295,71 @@ async def test_pokes_are_not_needed(place: Place, monkeypatch: pytest.MonkeyPatc
     await working.serves({"default/f": place.topics()["request"]})
 
 
+async def test_a_service_whose_database_was_wiped_is_believed(place: Place) -> None:
+    queues = {name: place.topics(name) for name in ("old", "new")}
+    await place.config.put("default", {("prompt", "template.say"): template("Old {{ text }}")})
+    await place.config.start_flow("old", queues["old"])
+    await place.answer("new")
+    working = await place.work()
+    await working.serves({"default/old": queues["old"]["request"]})
+
+    place.config.values.clear()
+    place.config.version = 0
+    await place.config.put("default", {("prompt", "template.say"): template("New {{ text }}")})
+    await place.config.start_flow("new", queues["new"])
+
+    await working.serves({"default/new": queues["new"]["request"]})
+    [response] = await (await place.hear("new")).ask("say", text="x")
+    assert response["text"] == "New x"
+
+
+async def test_a_workspace_that_fails_for_good_holds_no_other_up(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.trustgraph.client.SECONDS_FOR_AN_ANSWER", 5.0)
+    for workspace in ("bad", "good"):
+        await place.config.put(workspace, {("prompt", "template.say"): template("Say {{ text }}")})
+        await place.config.start_flow("f", place.topics("f", workspace), workspace)
+    place.config.mute.add("bad")
+    good = place.topics("f", "good")["request"]
+    working = await place.work()
+    await working.serves({"good/f": good})
+    await until(lambda: "flows of workspace bad" in working.worker.health.notes())
+
+    for n in range(4):  # each time while the bad one is waited for
+        asked = place.config.asked("bad")
+        await until(lambda asked=asked: place.config.asked("bad") > asked)
+        began = asyncio.get_running_loop().time()
+        name = f"g{n}"
+        await place.config.start_flow(name, place.topics(name, "good"), "good")
+        await working.serves(
+            {"good/f": good, **{f"good/g{m}": place.topics(f"g{m}", "good")["request"] for m in range(n + 1)}}
+        )
+        assert asyncio.get_running_loop().time() - began < 2.5
+
+    place.config.mute.clear()
+    await until(lambda: any(flow.name == "bad/f" for flow in working.worker.serving.flows))
+    await until(lambda: not any("bad" in what for what in working.worker.health.notes()))
+
+
+async def test_a_flow_that_starts_again_has_the_prompts_of_now(place: Place) -> None:
+    queues = place.topics()
+    await place.config.put("default", {("prompt", "template.say"): template("Old {{ text }}")})
+    await place.config.start_flow("f", queues)
+    await place.answer()
+    working = await place.work()
+    await working.serves({"default/f": queues["request"]})
+    await place.config.stop_flow("f")
+    await working.serves({})
+    await place.config.put("default", {("prompt", "template.say"): template("New {{ text }}")})
+
+    await place.config.start_flow("f", queues)
+
+    await working.serves({"default/f": queues["request"]})
+    [response] = await (await place.hear()).ask("say", text="x")
+    assert response["text"] == "New x"
+
+
 async def test_a_service_of_before_is_asked_for_all_values_at_once(place: Place) -> None:
     place.config.refuses = {"getkeys-all-ws"}
     await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
@@ -382,6 +447,29 @@ async def test_what_was_received_before_the_worker_stops_is_answered(
         assert sorted(answer["text"] for answer in answers) == [f"Say {n}" for n in range(6)]
     else:
         assert all("shutting down" in answer["error"]["message"] for answer in answers)
+
+
+async def test_a_slow_completion_counts_although_the_second_asking_meets_a_rate_limit(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.trustgraph.processor.SECONDS_TO_ANOTHER", 0.2)
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+    slow = asyncio.Event()
+
+    def script(request: dict[str, Any]) -> Completion:
+        if len(worker.requests) == 1:
+            return Completion("slow", once=slow)
+        asyncio.get_running_loop().call_later(0.5, slow.set)
+        return Completion(error=("too-many-requests", "slow down"))
+
+    worker = await place.answer(script=script)
+    await place.work()
+
+    [response] = await (await place.hear()).ask("say", text="x")
+
+    assert response["text"] == "slow"
+    assert len(worker.requests) == 2
 
 
 async def test_a_completion_that_was_lost_is_asked_for_once_more(

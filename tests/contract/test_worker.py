@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -115,6 +116,19 @@ async def test_a_streamed_value_is_told_as_text_too_to_those_who_hear_nothing_el
 
     assert json.loads(value["text"]) == json.loads(value["object"]) == {"choice": 1}
     assert (none["text"], none["object"]) == ("", "[]")
+
+
+async def test_of_a_large_streamed_value_those_who_hear_nothing_else_get_all(house: House) -> None:
+    flow = house.flow()
+    flow = replace(flow, outputs=replace(flow.outputs, answers=None, objects={}))
+    responses = await house.hear(house.topic("responses"))
+    most = '{"choice": 1' + " " * 10 + ', "padding": "' + "x" * 3_000_000 + '"}'
+    await house.work(flow, lambda call: most)
+
+    [value] = await responses.under(await house.send(flow, "pick", streaming=True, text="x"))
+
+    assert json.loads(value["text"]) == json.loads(most)
+    assert (value["object"], value["error"]) == (None, None)
 
 
 async def test_a_text_without_characters_does_not_trip_trustgraphs_client_up(house: House) -> None:

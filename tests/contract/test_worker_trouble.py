@@ -113,6 +113,28 @@ async def test_a_volatile_request_is_tried_again_in_memory(house: House) -> None
     assert response["text"] == "here"
 
 
+@pytest.mark.parametrize("persistent", [True, False])
+async def test_a_broker_that_is_away_while_the_model_is_asked_over_it_uses_up_no_delivery(
+    house: House, persistent: bool
+) -> None:
+    flow = house.flow(persistent=persistent, deliveries=1)
+    responses = await house.hear(house.topic("responses"))
+    asked = 0
+
+    def script(call: Call) -> str:
+        nonlocal asked
+        asked += 1
+        if asked <= 3:  # more than one delivery tries by itself
+            raise ProviderUnavailable("not yet") from BrokerUnavailable("nobody there")
+        return "here"
+
+    await house.work(flow, script)
+
+    [response] = await responses.under(await house.send(flow, "say", text="x"))
+
+    assert response["text"] == "here"
+
+
 async def test_a_dead_letter_that_is_replayed_is_asked_anew(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
@@ -265,6 +287,44 @@ async def test_a_worker_that_waits_for_its_broker_for_ever_can_be_stopped(
         await asyncio.sleep(0.05)
         async with asyncio.timeout(30):
             await working.stop()
+
+
+class Unstoppable:
+    """A broker that works, but never answers who wants to leave a subscription."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)
+
+    async def consumer(self, topic: str, subscription: str, **options: Any) -> Consumer:
+        consumer = await self._broker.consumer(topic, subscription, **options)
+
+        async def stop() -> None:
+            await asyncio.Event().wait()
+
+        consumer.stop = stop  # type: ignore[method-assign]
+        return consumer
+
+
+async def test_the_time_to_drain_begins_with_the_signal_whatever_the_broker_answers(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.serving.SECONDS_TO_GIVE_UP", 0.1)
+    broker = house.broker
+    house.broker = cast(Broker, Unstoppable(broker))
+    flow = house.flow()
+    working = await house.work(flow, lambda call: ScriptedAnswer("late", delay=3600), drain_timeout=0.1)
+    id = await house.send(flow, "say", text="x")
+
+    async with asyncio.timeout(30):
+        await working.stop()
+
+    house.broker = broker
+    responses = await house.hear(house.topic("responses"))
+    await house.work(flow, lambda call: "in time")
+    assert [piece["text"] for piece in await responses.under(id)] == ["in time"]
 
 
 async def test_a_worker_that_is_stopped_before_it_starts_ends(house: House) -> None:

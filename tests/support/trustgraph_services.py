@@ -24,7 +24,8 @@ class ConfigService:
     """TrustGraph's config service: values by workspace, type and key, and a poke for every change of them.
 
     The switches: one that is `silent` hears requests and answers none; operations in `refuses` are answered
-    with `bad-operation`, as by a version that does not know them; `version` may be set back, as by a database
+    with `bad-operation`, as by a version that does not know them; of workspaces in `mute` it says nothing;
+    `version` may be set back, as by a database
     that was wiped.
     """
 
@@ -33,6 +34,7 @@ class ConfigService:
         self.version = 1
         self.silent = False
         self.refuses: set[str] = set()
+        self.mute: set[str] = set()
         self.requests: list[dict[str, Any]] = []
         self._responses = responses
         self._pokes = pokes
@@ -93,10 +95,14 @@ class ConfigService:
     async def answer(self, message: Message) -> None:
         request = json.loads(message.data)
         self.requests.append(request)
-        if self.silent:
+        if self.silent or request.get("workspace") in self.mute:
             return
         response = json.dumps({**_RESPONSE, **self._response(request)}).encode()
         await self._responses.send(response, properties={"id": message.properties["id"]})
+
+    def asked(self, workspace: str) -> int:
+        """How many requests were about a workspace."""
+        return sum(request.get("workspace") == workspace for request in self.requests)
 
     async def _changed(
         self,

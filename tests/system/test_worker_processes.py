@@ -65,6 +65,17 @@ async def send(broker: Broker, ids: Iterable[str], prompt: str = "define", topic
     await producer.close()
 
 
+async def test_prompts_come_from_the_config_topic_that_is_named(site: Site) -> None:
+    topic = "persistent://elsewhere/config/prompt"
+    async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
+        await config.push(broker, "default", {"template.only-there": entry("Say {{ text }}")}, topic=topic)
+        site.answers({"prompt": "only-there", "answer": "said"})
+        await site.run(TRUSTGRAPH_PROMPT_CONFIG_TOPIC=topic)
+        await send(broker, ["r"], "only-there")
+        [response] = await responses.until(1)
+    assert json.loads(response.data)["text"] == "said"
+
+
 @pytest.mark.timeout(300)
 async def test_workers_that_are_killed_lose_no_request_and_no_object(site: Site) -> None:
     ids = [f"r{n}" for n in range(500)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.errors import RenderError, TemplateError
+from trustgraph_prompt.errors import RenderError, RenderTooLong, TemplateError
 from trustgraph_prompt.prompts import Template
 from trustgraph_prompt.prompts.template import Dialect
 
@@ -147,6 +147,15 @@ def test_rendering_ends_at_its_limits(name: str, dialect: Dialect) -> None:
     with pytest.raises(RenderError, match=said) as raised:
         template.render(terms)
     assert str(raised.value).startswith("template.x")
+
+
+@pytest.mark.parametrize("source", ["{{ x }}", "{% for a in x %}{% endfor %}", "{{ x|tojson }}"])
+def test_a_share_of_the_limits_is_enough_for_little_and_told_apart_where_it_is_not(source: str) -> None:
+    template = Template.compile(source)
+    template.render({"x": MANY}, share=0.02)
+    with pytest.raises(RenderTooLong):
+        template.render({"x": MANY * 50}, share=0.02)
+    template.render({"x": MANY * 50})
 
 
 def test_a_separator_from_the_terms_cannot_multiply_them() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from itertools import count
 from uuid import uuid4
 
@@ -54,7 +54,9 @@ class TopicCaller:
         properties: Mapping[str, str] | None = None,
         timeout: float = 600.0,
         again: float | None = None,
+        failed: Callable[[bytes], bool] | None = None,
     ) -> AsyncGenerator[Message, None]:
+        ends = asyncio.get_running_loop().time() + timeout
         patience = [timeout] if again is None or again >= timeout else [again, timeout - again]
         responses: asyncio.Queue[Message | BrokerError] = asyncio.Queue()
         ids: list[str] = []
@@ -64,6 +66,9 @@ class TopicCaller:
                 ids.append(self._register(responses))
                 await self._send(data, {**(properties or {}), "id": ids[-1]})
                 response = await _next(responses, patience.pop(0))
+            if response is not None and len(ids) > 1 and failed is not None and failed(response.data):
+                left = ends - asyncio.get_running_loop().time()
+                response = await _next(responses, left) or response
             answered = response and response.properties["id"]
             while response is not None:
                 if response.properties["id"] == answered:

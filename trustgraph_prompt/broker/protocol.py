@@ -18,7 +18,7 @@ second, and only shared subscriptions of persistent topics know them: to others 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
@@ -179,13 +179,15 @@ class Caller(Protocol):
         properties: Mapping[str, str] | None = None,
         timeout: float = 600.0,
         again: float | None = None,
+        failed: Callable[[bytes], bool] | None = None,
     ) -> AsyncGenerator[Message, None]:
         """Send with a fresh property `id`; gives each response that echoes it, in order.
 
         The caller decides which response is the last and leaves the iteration (`aclosing`). Where nothing
         came for `again` seconds it is sent once more, under another id: the first may be lost or only be
-        slow, and the responses are those of whichever is answered first. Raises `CallTimeout` when nothing
-        came for `timeout` seconds.
+        slow, and the responses are those of whichever is answered first. One that has `failed`, as its data
+        say, leaves the other the rest of the time. Raises `CallTimeout` when nothing came for `timeout`
+        seconds.
         """
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ import typer
 
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.commands import Command, Group
-from trustgraph_prompt.errors import ConfigError, TopicInvalid
+from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
@@ -29,32 +29,12 @@ def _workspace(name: str | None) -> str | None:
     return name
 
 
-def _topic(name: str) -> str:
-    from trustgraph_prompt.broker import topics
-
-    try:
-        return topics.resolve(name)
-    except TopicInvalid as error:
-        raise ConfigError(str(error), where="--topic") from error
-
-
 WorkspaceOption = Annotated[
     str,
     typer.Option(
         "--workspace", "-w", metavar="NAME", help="Whose prompts.", show_default=True, callback=_workspace
     ),
 ]
-TopicOption = Annotated[
-    str,
-    typer.Option(
-        "--topic",
-        metavar="TOPIC",
-        help="The config topic.",
-        envvar="TRUSTGRAPH_PROMPT_CONFIG_TOPIC",
-        callback=_topic,
-    ),
-]
-DEFAULT_TOPIC = "persistent://tg/config/prompt"
 
 
 @app.command(
@@ -64,7 +44,7 @@ def push(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of prompt files, or one of them.")],
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: TopicOption = DEFAULT_TOPIC,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
 ) -> None:
     """Publish prompts; workers swap all of them in as one.
 
@@ -88,7 +68,7 @@ def list_(
         typer.Option("--workspace", "-w", metavar="NAME", help="Of one workspace only.", callback=_workspace),
     ] = None,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: TopicOption = DEFAULT_TOPIC,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print the keys of what stands on the topic; with --json, the entries too.
@@ -115,7 +95,7 @@ def get(
     key: Annotated[str, typer.Argument(metavar="KEY", help="system, or template.<id>.")],
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: TopicOption = DEFAULT_TOPIC,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
 ) -> None:
     """Print one entry, as JSON. Exits with 1 where there is none."""
     from trustgraph_prompt.worker import config
@@ -136,7 +116,7 @@ def delete(
     keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="system, or template.<id>.")],
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: TopicOption = DEFAULT_TOPIC,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
 ) -> None:
     """Delete entries; where a worker has a file for one, that serves again."""
     from trustgraph_prompt.worker import config
@@ -161,7 +141,7 @@ def delete(
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt config watch --broker embedded:broker.db")
 def watch(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    topic: TopicOption = DEFAULT_TOPIC,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print each change of the topic, and what workers refuse, as it comes, until Ctrl-C."""

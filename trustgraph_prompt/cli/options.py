@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 import typer
 
 from trustgraph_prompt.cli import output
-from trustgraph_prompt.errors import BrokerUnavailable, ConfigError
+from trustgraph_prompt.errors import BrokerUnavailable, ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Cache
@@ -116,6 +116,28 @@ CacheOption = Annotated[
     ),
 ]
 DEFAULT_BROKER = "pulsar://localhost:6650"
+
+
+def _topic(name: str) -> str:
+    from trustgraph_prompt.broker import topics
+
+    try:
+        return topics.resolve(name)
+    except TopicInvalid as error:
+        raise ConfigError(str(error), where="--topic") from error
+
+
+ConfigTopicOption = Annotated[
+    str,
+    typer.Option(
+        "--topic",
+        metavar="TOPIC",
+        help="The config topic.",
+        envvar="TRUSTGRAPH_PROMPT_CONFIG_TOPIC",
+        callback=_topic,
+    ),
+]
+DEFAULT_CONFIG_TOPIC = "persistent://tg/config/prompt"
 FlowsOption = Annotated[
     Path | None,
     typer.Option("--flows", metavar="PATH", help="A flow file, or a folder of them, instead of the bundled."),

@@ -17,6 +17,7 @@ def command(
     trustgraph: options.TrustGraphOption = False,
     space: options.SpaceOption = "tg",
     templates: options.TemplatesOption = None,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     id: options.IdOption = "prompt",
     concurrency: options.ConcurrencyOption = None,
     requests_per_minute: options.RequestsPerMinuteOption = None,
@@ -41,7 +42,7 @@ def command(
     from trustgraph_prompt import bundled
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.prompts import files
-    from trustgraph_prompt.worker import Prompts, config, flow
+    from trustgraph_prompt.worker import Prompts, flow
     from trustgraph_prompt.worker.trustgraph import CONCURRENCY, Processor
 
     processor = None
@@ -67,7 +68,7 @@ def command(
             http=http,
             drain_timeout=drain_timeout,
             cache=options.cache(cache),
-            config_topic=config.TOPIC,
+            config_topic=topic,
             processor=processor,
         )
     )

@@ -11,7 +11,6 @@ import typer
 
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.commands import Command, Group
-from trustgraph_prompt.cli.config import DEFAULT_TOPIC, TopicOption
 from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def check(
     flows: options.FlowsOption = None,
     trustgraph: TrustGraphOption = False,
     id: options.IdOption = "prompt",
-    topic: TopicOption = DEFAULT_TOPIC,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     as_json: options.JsonOption = False,
 ) -> None:
     """Say of each thing that the flows need whether it is there. Changes nothing.
@@ -81,7 +80,7 @@ def create(
     flows: options.FlowsOption = None,
     trustgraph: TrustGraphOption = False,
     id: options.IdOption = "prompt",
-    topic: TopicOption = DEFAULT_TOPIC,
+    topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
 ) -> None:
     """Make what is missing. Prints the plan, then what was done.

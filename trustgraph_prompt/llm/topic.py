@@ -31,8 +31,8 @@ class TopicProvider(Completer):
     A worker of TrustGraph's takes system, prompt and schema of a call, tells no finish reason, and sets its
     model by itself. `model` is the model where no response names one, `place` the broker and topic asked on.
     `timeout` is how many seconds may pass without a response; our worker, which is told, begins no answer
-    later than that. After `again` seconds without one the request is sent once more: workers of TrustGraph's
-    lose what meets a rate limit.
+    later than that. After `again` seconds without one the request is sent once more, and the first is heard
+    all the same: workers of TrustGraph's lose what meets a rate limit, and others are only slow.
     """
 
     prefill = False
@@ -63,7 +63,9 @@ class TopicProvider(Completer):
             raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
         model, pieces = self.identity.model or None, _Pieces()
         try:
-            calling = self._caller.call(request, timeout=self._timeout, again=self._again)
+            calling = self._caller.call(
+                request, timeout=self._timeout, again=self._again, failed=topic_wire.has_failed
+            )
             async with aclosing(calling) as responses:
                 async for message in responses:
                     response = TextCompletionResponse.decode(message.data)

@@ -111,6 +111,14 @@ def delta(response: TextCompletionResponse, model: str | None = None) -> Delta:
     )
 
 
+def has_failed(response: bytes) -> bool:
+    """Whether a response says that there is no answer."""
+    try:
+        return TextCompletionResponse.decode(response).error is not None
+    except RequestError:
+        return True
+
+
 def error(cause: ProviderError) -> Error:
     """A provider's error as the error of a response."""
     if isinstance(cause, ProviderRateLimit):

@@ -14,7 +14,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ContractError, PromptError, RenderError, TemplateError
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
-from trustgraph_prompt.prompts.limits import check_terms
+from trustgraph_prompt.prompts.limits import Meter, check_terms
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
@@ -93,7 +93,7 @@ class PromptDefinition:
             model["stop_sequences"] = tuple(model["stop_sequences"])
         own_system = entry.get("system")
         try:
-            check_terms(entry.get("terms", {}))
+            check_terms(entry.get("terms", {}), Meter())
         except RenderError as error:
             raise PromptError(str(error), where=where, path="/terms") from error
         return cls(
@@ -119,10 +119,10 @@ class PromptDefinition:
         required = self.template.needs.required | self.system.needs.required
         return sorted(required.difference(terms, self.terms))
 
-    def question(self, terms: Mapping[str, object]) -> Question:
-        """The question with `terms` filled in, over the prompt's own. Raises `RenderError`."""
+    def question(self, terms: Mapping[str, object], *, share: float = 1.0) -> Question:
+        """The question with `terms` filled in, over the prompt's own. Raises as `Template.render`."""
         merged = {**self.terms, **terms}
-        return Question(self.system.render(merged), self.template.render(merged))
+        return Question(self.system.render(merged, share=share), self.template.render(merged, share=share))
 
     @cached_property
     def version(self) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract.pointer import pointer
-from trustgraph_prompt.errors import RenderError
+from trustgraph_prompt.errors import RenderError, RenderTooLong
 
 MAX_OUTPUT = 4_000_000
 """Characters a rendered prompt may have; about a million tokens."""
@@ -18,9 +18,14 @@ MAX_WORK = 10_000_000
 PART = 10
 """Steps that each part of a loop's body takes each time."""
 
+VALUE = 3
+"""Steps of each value of the terms, which is looked at before they are rendered."""
+
+NUMBER = 5
+"""Steps it takes to write a number."""
+
 MAX_DEPTH = 100
 """How deep terms may be nested."""
-
 
 _SCALARS = frozenset({str, int, bool, type(None)})
 
@@ -34,25 +39,25 @@ class _Place(NamedTuple):
 
 
 class Meter:
-    """Counts what one rendering writes and works, and ends it at the limits."""
+    """Counts what one rendering writes and works, and ends it at a `share` of the limits."""
 
-    __slots__ = ("_output", "_work")
+    __slots__ = ("_max_output", "_max_work", "_output", "_work")
 
-    def __init__(self) -> None:
-        self._output = MAX_OUTPUT
-        self._work = MAX_WORK
+    def __init__(self, share: float = 1.0) -> None:
+        self._output = self._max_output = int(MAX_OUTPUT * share)
+        self._work = self._max_work = int(MAX_WORK * share)
 
     def write(self, characters: int) -> None:
-        """Count output. Raises `RenderError` at the limit."""
+        """Count output. Raises `RenderTooLong` at the limit."""
         self._output -= characters
         if self._output < 0:
-            raise RenderError(f"the rendered text is longer than {MAX_OUTPUT:,} characters")
+            raise RenderTooLong(f"the rendered text is longer than {self._max_output:,} characters")
 
     def work(self, steps: int) -> None:
-        """Count work. Raises `RenderError` at the limit."""
+        """Count work. Raises `RenderTooLong` at the limit."""
         self._work -= steps
         if self._work < 0:
-            raise RenderError(f"rendering takes more than {MAX_WORK:,} steps")
+            raise RenderTooLong(f"rendering takes more than {self._max_work:,} steps")
 
 
 def weight(value: object) -> int:
@@ -63,19 +68,20 @@ def weight(value: object) -> int:
         return 1 + sum(len(key) + weight(item) for key, item in value.items())
     if isinstance(value, list | tuple):
         return 1 + sum(map(weight, value))
-    return 1
+    return NUMBER
 
 
-def check_terms(terms: Mapping[str, object]) -> None:
+def check_terms(terms: Mapping[str, object], meter: Meter) -> None:
     """Hold terms against plain JSON: str, int, finite float, bool, None, and lists and dicts of them.
 
-    Raises `RenderError` naming the term by its JSON Pointer.
+    Raises `RenderError` naming the term by its JSON Pointer, `RenderTooLong` where `meter` says so.
     """
     containers: list[tuple[Any, _Place | None]] = [(terms, None)]
     while containers:
         container, place = containers.pop()
         if place is not None and place.depth > MAX_DEPTH:
             raise RenderError(f"term {_pointer(place):.80}…: nested deeper than {MAX_DEPTH} levels")
+        meter.work(VALUE * len(container))
         pairs = container.items() if isinstance(container, dict) else enumerate(container)
         for key, value in pairs:
             if type(key) not in (str, int) or (type(key) is int and isinstance(container, dict)):

@@ -78,12 +78,14 @@ class PromptSet:
         """The prompt of that id or alias."""
         return self.prompts.get(prompt_id) or self.prompts.get(self._aliases.get(prompt_id, ""))
 
-    def question(self, prompt_id: str, terms: Mapping[str, object]) -> tuple[PromptDefinition, Question]:
+    def question(
+        self, prompt_id: str, terms: Mapping[str, object], *, share: float = 1.0
+    ) -> tuple[PromptDefinition, Question]:
         """The prompt of that id or alias, and its question with `terms` filled in.
 
         Raises `RequestError` (type `unknown-prompt`, or `missing-term` where a template of our own dialect
         needs more than there is; TrustGraph's writes nothing there), and `RenderError` when the terms do not
-        do.
+        do, `RenderTooLong` when it takes more than a `share` of the limits.
         """
         prompt = self.find(prompt_id)
         if prompt is None:
@@ -96,7 +98,7 @@ class PromptSet:
                 f"the prompt `{prompt.id}` needs the term {', '.join(missing)}; given: {given}",
                 type="missing-term",
             )
-        return prompt, prompt.question(terms)
+        return prompt, prompt.question(terms, share=share)
 
 
 def _read_all(

@@ -11,7 +11,7 @@ from typing import Literal
 import jinja2
 from jinja2 import nodes
 
-from trustgraph_prompt.errors import RenderError, TemplateError
+from trustgraph_prompt.errors import RenderError, RenderTooLong, TemplateError
 from trustgraph_prompt.prompts.allowed import Metered, check
 from trustgraph_prompt.prompts.ibis import Ibis
 from trustgraph_prompt.prompts.jinja import Jinja
@@ -60,22 +60,23 @@ class Template:
         except TemplateError as error:
             raise (error.at(where) if where else error) from error.__cause__
 
-    def render(self, terms: Mapping[str, object]) -> str:
+    def render(self, terms: Mapping[str, object], *, share: float = 1.0) -> str:
         """The text with its terms filled in; what is undefined is left out.
 
         `terms` are plain JSON. Raises `RenderError` when they are not, when the template cannot work with
-        them, or when rendering takes more than the limits allow.
+        them; `RenderTooLong` when rendering takes more than a `share` of what the limits allow.
         """
         try:
-            return self._render(dict(terms))
+            return self._render(dict(terms), Meter(share))
         except Exception as error:  # whatever it is: the template and its terms do not go together
-            raise RenderError(f"{self.where or 'template'}{self._line(error)}: {error}") from error
+            kind = RenderTooLong if isinstance(error, RenderTooLong) else RenderError
+            raise kind(f"{self.where or 'template'}{self._line(error)}: {error}") from error
 
-    def _render(self, terms: dict[str, object]) -> str:
-        check_terms(terms)
+    def _render(self, terms: dict[str, object], meter: Meter) -> str:
+        check_terms(terms, meter)
         context = self._template.new_context(terms)
         assert isinstance(context, Rendering)
-        context.meter = Meter()
+        context.meter = meter
         pieces = []
         for piece in self._template.root_render_func(context):
             context.meter.write(len(piece))

@@ -78,7 +78,8 @@ class TopicChoice:
     """A text-completion worker that is asked over topics. `model` is what it is called where it says none.
 
     `timeout` is how many seconds may pass without a response, after which it is asked again. After `again`
-    seconds it is asked once more without giving up the first.
+    seconds it is asked once more without giving up the first. `counts`: it says of each piece of an answer
+    where that begins, as ours does, so that none is lost unnoticed.
     """
 
     request: str
@@ -86,6 +87,7 @@ class TopicChoice:
     model: str | None = None
     timeout: float = 600.0
     again: float | None = None
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)

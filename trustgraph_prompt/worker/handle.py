@@ -11,7 +11,8 @@ from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.llm.topic import Whole
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.asking import is_transient, put
+from trustgraph_prompt.worker import rendering
+from trustgraph_prompt.worker.asking import is_away, is_transient, put
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 from trustgraph_prompt.worker.journal import Entry
@@ -28,9 +29,8 @@ SECONDS_FOR_ANOTHER = 5.0
 async def handle(request: Request, flow: Flow, desk: Desk, entry: Entry, *, last: bool) -> Outcome:
     """Ask, and send out what came of it; what the journal knows is not asked again.
 
-    A provider that is unavailable for now has its outcome returned and nothing sent, unless this delivery
-    is the `last`, there is no time for another, the requester tries again itself, or has some of the answer.
-    TrustGraph's requesters are told at once what its workers do not explain. Raises `RequestError`,
+    A failure that may pass is returned and nothing sent, so that the request is delivered again; unless this
+    delivery is the `last`, or another would be of no use to the requester. Raises `RequestError`,
     `RenderError`, `BrokerError`.
     """
     work: _Work
@@ -42,10 +42,15 @@ async def handle(request: Request, flow: Flow, desk: Desk, entry: Entry, *, last
         await work.ask()
     assert entry.asked is not None
     prompt, outcome = entry.asked
-    told_at_once = flow.trustgraph and isinstance(outcome.cause, ProviderUnexplained)
-    late = request.seconds_left(flow.budget, desk.clock()) <= SECONDS_FOR_ANOTHER
-    final = last or late or told_at_once or work.direct or entry.begun
-    if is_transient(outcome) and not final:
+    seconds_left = request.seconds_left(flow.budget, desk.clock())
+    another = not (
+        (last and not is_away(outcome.cause))
+        or seconds_left <= SECONDS_FOR_ANOTHER
+        or work.direct
+        or entry.begun  # who has heard some of an answer would hear it twice
+        or (flow.trustgraph and isinstance(outcome.cause, ProviderUnexplained))  # may as well never pass
+    )
+    if another and is_transient(outcome):
         entry.forget()
         return outcome
     await work.finish(prompt, outcome)
@@ -82,7 +87,7 @@ class _PromptRequest:
         snapshot = self._desk.prompts.get(self._flow.workspace)
         if snapshot is None or not snapshot.prompts:
             raise RequestError(f"workspace {self._flow.workspace!r} has no prompts", type="no-configuration")
-        prompt, question = snapshot.question(self._request.prompt, self._request.terms)
+        prompt, question = await rendering.question(snapshot, self._request.prompt, self._request.terms)
         if missing := prompt.missing(self._request.terms):
             log.warning("%s has nothing where its terms stand: %s", prompt.id, ", ".join(missing))
         await put(
@@ -97,9 +102,10 @@ class _PromptRequest:
         )
 
     def _provider(self) -> Provider:
-        provider = self._desk.provider(self._flow)
-        over_topics = self._flow.trustgraph and isinstance(self._flow.provider, TopicChoice)
-        return Whole(provider) if over_topics and not self._request.streaming else provider
+        """Whose answers come in pieces only where somebody hears them, or none can be lost unnoticed."""
+        provider, choice = self._desk.provider(self._flow), self._flow.provider
+        uncounted = isinstance(choice, TopicChoice) and not choice.counts
+        return Whole(provider) if uncounted and not self._request.streaming else provider
 
     async def finish(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
         if self._entry.answered:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from time import monotonic, time
 from typing import Any
 
@@ -190,7 +191,8 @@ def refusal(flow: Flow, error: wire.Error) -> Response:
 async def send_response(producers: Producers, flow: Flow, id: str, response: Response) -> None:
     """Put a response on the flow's response topic, where it has one, under the request's id.
 
-    A last one that is too large becomes the error `too-large`. Raises `BrokerError`.
+    A last one that is too large leaves out the object that it also has as a text, and becomes the error
+    `too-large` if that does not do. Raises `BrokerError`.
     """
     topic, properties = flow.outputs.response, {"id": id}
     if topic is None:
@@ -200,6 +202,9 @@ async def send_response(producers: Producers, flow: Flow, id: str, response: Res
     except MessageTooLarge as error:
         if not response.end_of_stream:
             raise
+        if isinstance(response, wire.PromptResponse) and response.text and response.object:
+            await send_response(producers, flow, id, replace(response, object=None))
+            return
         smaller = refusal(flow, wire.Error("too-large", str(error)))
         await producers.send(topic, smaller.encode(), properties=properties)
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import (
-    BrokerClosed,
     BrokerError,
     BrokerUnavailable,
     MessageTooLarge,
@@ -25,7 +24,7 @@ from trustgraph_prompt.llm.retry import full_jitter
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.wire import Error
 from trustgraph_prompt.worker.answer import is_served
-from trustgraph_prompt.worker.asking import is_transient
+from trustgraph_prompt.worker.asking import is_away, is_transient
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Entry
@@ -80,7 +79,7 @@ def verdict(result: Outcome | Exception) -> Done | Again | Dead:
         case Outcome() if is_served(result):
             return Done()
         case Outcome(cause=ProviderError() as cause) if is_transient(result):
-            after, away = cause.retry_after or 0.0, _is_away(cause.__cause__)
+            after, away = cause.retry_after or 0.0, is_away(cause)
             return Again(Error("llm-error", str(cause)), _loggable(cause), after, away)
         case Outcome(cause=ProviderError() as cause):
             return Dead(Error("llm-error", f"{cause.category}: {cause}"), _loggable(cause))
@@ -96,7 +95,7 @@ def verdict(result: Outcome | Exception) -> Done | Again | Dead:
         case MessageTooLarge():
             return Dead(Error("too-large", str(result)), str(result))
         case BrokerError():
-            return Again(Error("broker-error", str(result)), str(result), away=_is_away(result))
+            return Again(Error("broker-error", str(result)), str(result), away=is_away(result))
         case _:
             log.error("this is a defect of the worker", exc_info=result)
             return Again(Error("internal-error", type(result).__name__), "a defect of the worker")
@@ -213,7 +212,8 @@ class Settler:
         return self._flow.input.kind == "text-completion" and request_id(message) is not None
 
     async def _bury(self, message: Message, error: Error, request: Request | None) -> None:
-        properties = {"error": error.type, "flow": self._flow.name}
+        died = str(round(self._desk.clock() * 1000))
+        properties = {"error": error.type, "flow": self._flow.name, "died": died}
         if request is not None:
             properties["prompt"] = request.prompt
         try:
@@ -238,10 +238,6 @@ class Settler:
             except BrokerError as error:
                 log.error("the message stays unacknowledged: %s", error)
                 return
-
-
-def _is_away(error: BaseException | None) -> bool:
-    return isinstance(error, BrokerUnavailable | BrokerClosed)
 
 
 def _loggable(cause: ProviderError) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import aclosing
 
 from trustgraph_prompt.broker import Broker, Caller
@@ -44,10 +44,13 @@ class ConfigClient:
             raise _refusal(request, response)
         return _by_key(response.values)
 
-    async def everywhere(self, type: str) -> dict[str, Values | BrokerError]:
+    async def everywhere(
+        self, type: str, *, skip: Collection[str] = ()
+    ) -> dict[str, Values | BrokerError | None]:
         """What each workspace that is not reserved has of a type, where it has any; or why nobody knows.
 
-        Services before 2.7.13 know no `getkeys-all-ws`, and give all values at once.
+        Of those to `skip` it is only said, by None, that they have any. Services before 2.7.13 know no
+        `getkeys-all-ws`, and give all values at once.
         """
         request = ConfigRequest("getkeys-all-ws", type=type)
         response = await self._ask(request)
@@ -64,7 +67,8 @@ class ConfigClient:
                 name: _by_key(value for value in response.values if value.workspace == name)
                 for name in workspaces
             }
-        return await self.each(workspaces, type)
+        asked = [name for name in workspaces if name not in skip]
+        return {**dict.fromkeys(workspaces), **await self.each(asked, type)}
 
     async def each(self, workspaces: Iterable[str], type: str) -> dict[str, Values | BrokerError]:
         """What each of some workspaces has of a type, or why nobody knows. Raises nothing."""

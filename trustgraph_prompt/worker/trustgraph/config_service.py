@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeGuard
@@ -35,6 +35,9 @@ SECONDS_BETWEEN_FETCHES = 120.0
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds before what could not be fetched is fetched again; doubled each time."""
+
+FAILING_AT_ONCE = 4
+"""Workspaces that failed and are being fetched again; the others go on beside them."""
 
 SERVICE = "config service"
 
@@ -70,17 +73,19 @@ class ConfigService:
         self._pokes: Consumer | None = None
         self._client: ConfigClient | None = None
         self._heard: int | None = None
+        self._version = 0
         self._due = _Due()
+        self._failing: dict[str, _Failing] = {}
 
     async def load(self) -> None:
         """Hear of changes from now on, and fetch everything. Raises `BrokerError`."""
         await self.close()
-        self._heard, self._due = None, _Due()
+        self._heard, self._due, self._failing = None, _Due(), {}
         space = self._processor.space
         topic = f"non-persistent://{space}/notify/config"
         self._pokes = await self._broker.consumer(topic, str(uuid4()), type="exclusive")
         self._client = await ConfigClient.open(self._broker, space)
-        self._due.add_later(await self._fetch(self._client, EVERYTHING), FIRST_PAUSE)
+        self._failing = {name: _Failing() for name in await self._fetch(self._client, EVERYTHING)}
 
     async def follow(self) -> None:
         """Fetch what changes after `load`, until closed. Raises `BrokerError`."""
@@ -136,64 +141,101 @@ class ConfigService:
             )
 
     async def _fetch_what_is_due(self, client: ConfigClient) -> None:
+        turns = asyncio.Semaphore(FAILING_AT_ONCE)
         pause = FIRST_PAUSE
-        while True:
-            stale = await self._due.take(SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25))
-            before = client.version
-            try:
-                missing = await self._fetch(client, stale)
-            except BrokerError as error:
-                self._trouble(SERVICE, error)
-                missing = stale
-            except Exception:
-                log.exception("this is a defect of the worker; the config stays as it was")
-                missing = stale
-            if client.version < before:  # a database that was wiped
-                self._due.add(EVERYTHING)
-            if missing:
-                self._due.add_later(missing, pause * random.uniform(0.75, 1.25))
-            pause = min(LONGEST_PAUSE, pause * 2) if missing else FIRST_PAUSE
+        async with asyncio.TaskGroup() as beside:
+            for name in self._failing:
+                beside.create_task(self._insist(client, name, turns))
+            while True:
+                stale = await self._due.take(SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25))
+                for name in self._failing.keys() & (stale.flows | stale.prompts):
+                    self._failing[name].stale = True
+                missing = await self._try(client, stale, skip=self._failing.keys())
+                if missing is None:
+                    self._due.add_later(stale, pause * random.uniform(0.75, 1.25))
+                    pause = min(LONGEST_PAUSE, pause * 2)
+                    continue
+                pause = FIRST_PAUSE
+                for name in missing:
+                    self._failing[name] = _Failing()
+                    beside.create_task(self._insist(client, name, turns))
 
-    async def _fetch(self, client: ConfigClient, stale: _Stale) -> _Stale:
-        """Fetch what is stale and put it in force; gives what could not be had.
+    async def _insist(self, client: ConfigClient, name: str, turns: asyncio.Semaphore) -> None:
+        """Fetch a workspace of which something could not be had, until it can, beside the others."""
+        pause, failing = FIRST_PAUSE, self._failing[name]
+        while self._failing.get(name) is failing:
+            await asyncio.sleep(pause * random.uniform(0.75, 1.25))
+            pause = min(LONGEST_PAUSE, pause * 2)
+            async with turns:
+                failing.stale = False
+                missing = await self._try(client, _Stale({name}, {name}))
+            if missing == set() and not failing.stale:
+                self._failing.pop(name, None)
 
-        Raises `BrokerError` where the service does not answer at all.
+    async def _try(
+        self, client: ConfigClient, stale: _Stale, *, skip: Collection[str] = ()
+    ) -> set[str] | None:
+        """As `_fetch`; None where the service does not answer at all."""
+        try:
+            return await self._fetch(client, stale, skip=skip)
+        except BrokerError as error:
+            self._trouble(SERVICE, error)
+        except Exception:
+            log.exception("this is a defect of the worker; the config stays as it was")
+        return None
+
+    async def _fetch(self, client: ConfigClient, stale: _Stale, *, skip: Collection[str] = ()) -> set[str]:
+        """Fetch what is stale, but of the workspaces to `skip`, and put it in force.
+
+        Gives the workspaces of which something could not be had. Raises `BrokerError` where the service does
+        not answer at all.
         """
-        missing = _Stale()
-        for name, values in (await self._flows(client, stale)).items():
+        missing: set[str] = set()
+        found = await self._flows(client, stale, skip)
+        for name, values in found.items():
             if self._had(values, f"flows of workspace {name}"):
                 self._define(name, values)
             else:
-                missing.flows.add(name)
+                missing.add(name)
         if self._processor.kind == "prompt-request":
-            for name, values in (await self._templates(client, stale)).items():
+            wanted = [
+                name
+                for name, workspace in self._workspaces.items()
+                if name not in skip
+                and (
+                    stale.everything or name in stale.prompts or (name in found and workspace.prompts is None)
+                )
+            ]
+            for name, values in (await client.each(wanted, PROMPTS)).items():
                 if self._had(values, f"prompts of workspace {name}"):
                     await self._swap(name, values)
                 else:
-                    missing.prompts.add(name)
+                    missing.add(name)
         self._said.pop(SERVICE, None)
+        if client.version < self._version:  # a database that was wiped
+            self._due.add(EVERYTHING)
+        self._version = client.version
         self._fetched(client.version)
         self._serve(flow for each in self._workspaces.values() if each.ready for flow in each.flows.values())
         return missing
 
-    async def _flows(self, client: ConfigClient, stale: _Stale) -> Mapping[str, Values | BrokerError]:
+    async def _flows(
+        self, client: ConfigClient, stale: _Stale, skip: Collection[str]
+    ) -> dict[str, Values | BrokerError]:
         """The definitions of flows in the workspaces that are stale."""
         type = self._processor.type
         if not stale.everything:
-            return await client.each((name for name in stale.flows if not is_reserved(name)), type)
-        found = await client.everywhere(type)
+            asked = (name for name in stale.flows if name not in skip and not is_reserved(name))
+            return await client.each(asked, type)
+        named = await client.everywhere(type, skip=skip)
+        for name in self._failing.keys() - named.keys():
+            del self._failing[name]
+            for what in ("flows", "prompts"):
+                self._said.pop(f"{what} of workspace {name}", None)
         for name in self._prompts.keys() - self._workspaces.keys():
             self._forget(name)
-        return dict.fromkeys(self._workspaces, Values()) | found
-
-    async def _templates(self, client: ConfigClient, stale: _Stale) -> Mapping[str, Values | BrokerError]:
-        """The prompts of the workspaces that have flows, where they are stale or not there yet."""
-        wanted = [
-            name
-            for name, workspace in self._workspaces.items()
-            if stale.everything or name in stale.prompts or workspace.prompts is None
-        ]
-        return await client.each(wanted, PROMPTS)
+        without = {name: Values() for name in self._workspaces if name not in named}
+        return without | {name: values for name, values in named.items() if values is not None}
 
     def _had(self, values: Values | BrokerError, what: str) -> TypeGuard[Values]:
         """Whether the service gave the values; why not is said."""
@@ -286,6 +328,13 @@ class _Stale:
 
 
 EVERYTHING = _Stale(everything=True)
+
+
+@dataclass(slots=True)
+class _Failing:
+    """A workspace that is fetched until it can be had. `stale`: it has changed since that was begun."""
+
+    stale: bool = False
 
 
 class _Due:

@@ -22,7 +22,8 @@ SECONDS_FOR_A_REQUEST = REQUESTERS_WAIT - 60
 SECONDS_TO_ANOTHER = 240.0
 """Without a response from a text-completion service: those of TrustGraph lose what meets a rate limit.
 
-Who answers later than that is slow or has a long queue, and is asked at most twice as much for it.
+Who answers later than that is slow or has a long queue. It is asked a second time and never a third, and its
+first answer is taken whenever it comes, until the seconds for the request are over.
 """
 
 CONCURRENCY = 64
@@ -85,6 +86,7 @@ class Processor:
                 topic["text-completion-response"],
                 timeout=SECONDS_FOR_A_REQUEST,
                 again=SECONDS_TO_ANOTHER,
+                counts=False,
             )
             if self.asks_topics
             else None,
