@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import multiprocessing
 import os
 import subprocess
@@ -40,8 +41,9 @@ from trustgraph_prompt.broker import connect
 UPSTREAM = "2.11.1"
 CONCURRENCY = 1000  # more than are in flight: what the broker loses of a completion holds its place
 SETTINGS = ((0.0, 64), (1.0, 256))  # seconds of the model, requests in flight
-SECONDS, WARM = 10.0, 3.0
-LONG = 100_000
+SECONDS, WARM = 8.0, 3.0
+LONG, LOOK = 100_000, 10_000  # prompts in all, and between two looks at the memory
+LONG_SECONDS = 600.0  # of one look at the most
 
 Service = Callable[[str, Topics], AbstractContextManager[int]]
 
@@ -175,6 +177,8 @@ def configure(url: str, topics: Topics, ready: Connection) -> None:
         "text-completion-response": topics.completion_response,
     }
 
+    logging.getLogger("pulsar").setLevel(logging.CRITICAL)  # a place that is asked about is refused, as meant
+
     async def main() -> None:
         async with await connect(url) as broker, config_service(broker) as config:
             prompts = {"system": "You are exact.", f"template.{PROMPT}": DEFINITION}
@@ -296,7 +300,9 @@ def look_at_memory(url: str) -> None:
     done, began = 0, time.monotonic()
     with asking(url, "ours", 0.0) as (asker, pid):
         while done < LONG:
-            each = asker.measure(pid, 64, warm=0.0, seconds=10.0)
+            each = asker.measure(pid, 64, warm=0.0, seconds=LONG_SECONDS, prompts=LOOK)
+            if not each.latencies:
+                raise TimeoutError(f"no answer within {LONG_SECONDS:.0f} s")
             done += len(each.latencies)
             print(f"    {done:7,} {each.resident[-1]:7.0f} MB {each.rate:11.1f} {each.lost:6}", flush=True)
     print(f"    {time.monotonic() - began:.0f} s")

@@ -61,6 +61,7 @@ class Consumer:
     def acknowledge(self, message: Message) -> None: ...
 
 class Producer:
+    def send(self, content: bytes | None, *, partition_key: str | None = None) -> MessageId: ...
     def send_async(
         self,
         content: bytes,

@@ -94,6 +94,8 @@ async def test_who_gives_up_while_opening_leaves_no_place_behind(broker: Broker,
             await asyncio.sleep(0)
         opening.cancel()
         await asyncio.wait({opening})
+        if not opening.cancelled():  # it was open already, and is ours
+            await opening.result().close()
     async with asyncio.timeout(30):
         while True:
             try:

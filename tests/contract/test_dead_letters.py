@@ -260,6 +260,8 @@ async def test_a_request_is_served_once_what_was_wrong_is_mended(house: House) -
     [letter] = letters
     assert (letter.request, letter.prompt, letter.error, letter.flow) == (id, "say", "llm-error", "f")
     assert letter.content() == {"id": "say", "terms": {"text": "chalk"}, "streaming": False}
+    assert letter.died is not None
+    assert letter.died >= letter.message.published - 1
 
     key = "right"
     assert len(await replayed(house.broker, Place.of(flow))) == 1

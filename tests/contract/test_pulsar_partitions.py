@@ -62,6 +62,16 @@ async def test_every_message_of_every_partition_is_received_under_the_topics_own
     assert await again.receive() is None
 
 
+async def test_a_topic_that_is_only_called_like_a_partition_keeps_its_name(
+    broker: Broker, namespace: str
+) -> None:
+    topic = f"persistent://{namespace}/part-partition-7"
+    consumer = await broker.consumer(topic, "s")
+    producer = await broker.producer(topic)
+    await producer.send(b"x")
+    assert (await next_of(consumer)).topic == topic
+
+
 async def test_what_is_retried_and_buried_comes_from_the_topic_as_a_whole(
     broker: Broker, pulsar: PulsarServer, namespace: str
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.support.pulsar_proxy import CLOSE_CONSUMER, PulsarProxy
 from tests.support.pulsar_server import PulsarServer
 from trustgraph_prompt.broker import Broker, Consumer, checked_receive, connect
+from trustgraph_prompt.broker.protocol import CHECK_SECONDS
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 pytestmark = pytest.mark.pulsar
@@ -92,6 +93,22 @@ async def test_no_answer_is_told_from_a_place_that_is_gone(
         proxy.flowing.set()
     assert await hears(consumer, broker)
     await consumer.check()
+
+
+@pytest.mark.parametrize("persistence", ["persistent", "non-persistent"])
+async def test_that_the_connection_is_gone_is_told_at_once(
+    proxy: PulsarProxy, broker: Broker, pulsar_space: str, persistence: str
+) -> None:
+    consumer = await broker.consumer(f"{persistence}://{pulsar_space}/flow/cut", "s")
+    reader = await broker.reader(f"persistent://{pulsar_space}/config/cut")
+    proxy.flowing.clear()
+    proxy.cut()
+    try:
+        for asked in (consumer, reader):
+            with pytest.raises(BrokerUnavailable):
+                await asyncio.wait_for(asked.check(), 0.75 * CHECK_SECONDS)
+    finally:
+        proxy.flowing.set()
 
 
 async def test_a_reader_that_was_not_told_finds_out(

@@ -30,7 +30,7 @@ import pulsar
 _PATIENCE = 120.0
 
 #: Seconds in which what is in flight after a measurement may still be answered.
-_SETTLING = 10.0
+_SETTLING = 2.0
 
 PROMPT = "extract-definitions"
 OBJECTS = 20
@@ -138,8 +138,13 @@ class Asker:
         time.sleep(1.0)
         self._began.clear()
 
-    def measure(self, pid: int, in_flight: int, *, warm: float, seconds: float) -> Measured:
-        """Keep so many in flight; what the process does in `seconds`, after as many that are not counted."""
+    def measure(
+        self, pid: int, in_flight: int, *, warm: float, seconds: float, prompts: float = math.inf
+    ) -> Measured:
+        """Keep so many in flight; what the process does in `seconds`, or until so many `prompts`.
+
+        The `warm` seconds before that are not counted.
+        """
         self._asking, self._in_flight = True, in_flight
         for _ in range(in_flight):
             self._ask()
@@ -148,8 +153,8 @@ class Asker:
         with self._lock:
             measured = self._measured = Measured()
         before, began = Usage.of(pid), time.monotonic()
-        while (left := began + seconds - time.monotonic()) > 0:
-            time.sleep(min(1.0, left))
+        while (left := began + seconds - time.monotonic()) > 0 and len(measured.latencies) < prompts:
+            time.sleep(min(0.5, left))
             measured.resident.append(Usage.of(pid).resident)
         after = Usage.of(pid)
         with self._lock:

@@ -17,7 +17,7 @@ class PulsarProxy:
     """Clients that connect to `url` go through here, to the broker at `behind`.
 
     `swallowing` are the commands of the broker that do not arrive, `swallowed` tells that there was one;
-    nothing arrives while `flowing` is not set.
+    nothing arrives while `flowing` is not set; `passed` counts the bytes that came from the broker.
     """
 
     def __init__(self, behind: str) -> None:
@@ -28,6 +28,7 @@ class PulsarProxy:
         self.swallowed = asyncio.Event()
         self.flowing = asyncio.Event()
         self.flowing.set()
+        self.passed = 0
         self.url = ""
 
     async def __aenter__(self) -> PulsarProxy:
@@ -89,5 +90,6 @@ class PulsarProxy:
                 if frame[5] == LOOKUP_RESPONSE:
                     frame = frame.replace(self._theirs, self._ours)
                 writer.write(size + frame)
+                self.passed += len(frame)
                 await writer.drain()
         writer.close()

@@ -39,14 +39,20 @@ _DOWNLOAD_SECONDS: Final = 1200.0
 _KILL_SECONDS: Final = 30.0
 
 #: Runs a command until standard input ends, that is until the tests do, and takes its files away. A line is
-#: an order: `kill` it and all its children without warning, `start` it again over what it has left behind.
+#: an order: `kill` it and all its children without warning, `start` it again over what it has left behind,
+#: `freeze` it, `thaw` it.
 _TETHER: Final = """
 set -m  # each start is a process group
 start() { "$@" < /dev/null & child=$!; }
 kill_it() { kill -9 -- -$child; wait $child; }
 start "$@"
 while read -r order; do
-    case $order in kill) kill_it ;; start) start "$@" ;; esac
+    case $order in
+        kill) kill_it ;;
+        start) start "$@" ;;
+        freeze) kill -STOP -- -$child ;;
+        thaw) kill -CONT -- -$child ;;
+    esac
 done
 kill_it
 rm -rf "$TETHERED_FILES"
@@ -92,6 +98,14 @@ class PulsarServer:
         self._order("start")
         _see_it_healthy(self, threading.Event())
 
+    def freeze(self) -> None:
+        """SIGSTOP to a server of our own: it takes nothing in and says nothing until `thaw`."""
+        self._order("freeze")
+
+    def thaw(self) -> None:
+        """After `freeze`: it goes on."""
+        self._order("thaw")
+
     def _order(self, order: str) -> None:
         if self.process is None or self.process.stdin is None:
             raise RuntimeError(f"the broker at {self.url} is not ours")
@@ -134,7 +148,7 @@ def start(cancelled: threading.Event) -> PulsarServer:
     return _wait_for(_with_java(), cancelled)
 
 
-def start_configured(settings: Mapping[str, object], token: str) -> PulsarServer:
+def start_configured(settings: Mapping[str, object], token: str = "") -> PulsarServer:
     """A broker of our own with more settings; `token` opens its admin interface. Raises `Unavailable`."""
     if missing := _missing_for_java():
         raise Unavailable(missing)

@@ -83,7 +83,8 @@ def test_a_list_has_a_line_for_each_letter_and_says_how_many(desk: Desk) -> None
 
 
 def test_a_list_for_programs_has_everything_but_the_payload(desk: Desk) -> None:
-    desk.bury([UNKNOWN])
+    data, reason, properties = UNKNOWN
+    desk.bury([(data, reason, {**properties, "died": "1795255200000"})])
 
     [letter] = desk.listed()
 
@@ -98,6 +99,7 @@ def test_a_list_for_programs_has_everything_but_the_payload(desk: Desk) -> None:
         "deliveries": 1,
         "bytes": len(REQUEST),
         "cut": False,
+        "died": "2026-11-21T10:00:00+00:00",
     }
     assert str(letter["published"]).endswith("+00:00")
 

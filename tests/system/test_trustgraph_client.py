@@ -214,3 +214,26 @@ async def test_their_completion_client_is_answered_by_our_completion_worker(
     assert ends == (*[False] * (len(ends) - 1), True)
     assert nobody["error"] == "RuntimeError"
     assert "no answer" in nobody["message"]
+
+
+async def test_their_client_is_answered_where_both_services_are_ours(trustgraph: TrustGraphSite) -> None:
+    topics = trustgraph.topics()
+    queues = {name: topics[f"text-completion-{name}"] for name in ("request", "response")}
+    await trustgraph.config.start_flow("default", queues, processor="text-completion")
+    await trustgraph.prompts(
+        say="Say it", list={"prompt": "List", "response-type": "jsonl", "schema": PERSON}
+    )
+    await trustgraph.start_flow()
+    trustgraph.answers(
+        {"contains": "Say", "answer": "Hello, world.", "chunk": 4}, {"contains": "List", "answer": LINES}
+    )
+    place = ("--broker", trustgraph.url, "--trustgraph", "--space", trustgraph.space)
+    await trustgraph.start("complete", *place, "--provider", trustgraph.provider)
+    await trustgraph.work()
+    client = await trustgraph.client()
+
+    said, listed = await client.prompt("say"), await client.prompt("list")
+
+    assert said["result"]["text"] == "Hello, world."
+    assert said["result"]["model"] == "scripted"
+    assert listed["result"]["objects"] == [json.loads(line) for line in LINES.splitlines()]

@@ -87,7 +87,8 @@ class Consumer(Protocol):
         """Ask the broker whether this place still stands; being connected does not prove it.
 
         Raises `BrokerClosed` when it is gone or was given up (open another), `BrokerUnavailable` when there
-        is no answer within ten seconds (it may come back by itself). For use by any number of tasks.
+        is no connection, or no answer within ten seconds (it may come back by itself). For use by any number
+        of tasks.
         """
 
     async def stop(self) -> None:
@@ -151,7 +152,8 @@ class Table(Protocol):
     def changes(self) -> AsyncGenerator[Message, None]:
         """What is published from then on, key by key, in order; an empty `data` is a deletion.
 
-        Raises `BrokerClosed` within a minute where the broker has forgotten who reads: open another table.
+        Raises `BrokerClosed` where a change may have been missed (the connection was lost, or, within a
+        minute, the broker has forgotten who reads): open another table.
         """
 
     async def check(self) -> None:
@@ -219,7 +221,7 @@ class Broker(Protocol):
         """Follow a persistent topic; from the earliest, a compacted topic is read compacted."""
 
     async def table(self, topic: str) -> Table:
-        """Read a compacted topic through, then follow it."""
+        """Read a compacted topic through, then follow it; raises `BrokerError` where that was cut off."""
 
     async def caller(self, request: str, response: str) -> Caller:
         """A caller that hears on `response` before this returns."""

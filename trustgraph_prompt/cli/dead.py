@@ -169,7 +169,9 @@ def replay_(
 ) -> None:
     """Put dead letters back, to be served again by the flow they died in, as if they came for the first time.
 
-    Exits with 1 where a letter that is named is not there, or was too large to be kept whole.
+    Letters of a non-persistent topic go to whoever is subscribed to it now: without a running worker they are
+    lost, and so are more at a time than it has room for. Exits with 1 where a letter that is named is not
+    there, or was too large to be kept whole.
     """
     from trustgraph_prompt.worker.dead import Choice, replay
 
@@ -231,7 +233,8 @@ def _facts(letter: DeadLetter) -> dict[str, Any]:
         "request": letter.request,
         "topic": letter.place.topic,
         "subscription": letter.place.subscription,
-        "published": _time(letter),
+        "published": _time(letter.message.published),
+        "died": None if letter.died is None else _time(letter.died),
         "flow": letter.flow,
         "prompt": letter.prompt,
         "error": letter.error,
@@ -259,7 +262,7 @@ def _line(letter: DeadLetter) -> str:
         reason = f"{reason[:REASON]}…"
     size = f"{letter.size:,} B{' (cut)' if letter.cut else ''}"
     said = (
-        f"  {_time(letter)}  {letter.id}",
+        f"  {_time(letter.message.published)}  {letter.id}",
         letter.error or "-",
         letter.prompt or "-",
         output.counted(letter.message.deliveries, "delivery", "deliveries"),
@@ -286,9 +289,8 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else output.json_text(value)
 
 
-def _time(letter: DeadLetter) -> str:
-    """When it was published first."""
-    return datetime.fromtimestamp(letter.message.published, UTC).isoformat(timespec="seconds")
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _counted(count: int) -> str:

@@ -25,7 +25,7 @@ SECONDS_TO_WAIT = 10.0
 _END: Final = "trustgraph-prompt/end"
 """The key of a mark behind the last letter."""
 
-_ADDED: Final = ("error", "flow", "prompt")
+_ADDED: Final = ("error", "flow", "prompt", "died")
 """Properties that `settle.py` gives to a dead letter."""
 
 
@@ -72,6 +72,12 @@ class DeadLetter:
     @property
     def error(self) -> str | None:
         return self._said("error")
+
+    @property
+    def died(self) -> float | None:
+        """When it was buried, in seconds since the epoch."""
+        said = self._said("died") or ""
+        return int(said) / 1000 if said.isdecimal() and len(said) < 15 else None
 
     @property
     def reason(self) -> str:

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 OBJECTS_BEFORE_COLLECTION = 10_000
-"""A request in flight has some 200: Python's own 700 would go through all of them every few requests."""
+"""More that were made than freed: Python's own 700 are reached often when many requests are in flight."""
 
 
 def collect_seldom() -> None:
     """Leave alone what is there now, which stays to the end, and look for garbage less often.
 
-    Both together take a third of the time of a request, and a full collection a tenth of a second.
+    A full collection stops all requests while it goes through what is imported; frozen, that is left out.
     """
     gc.collect()
     gc.freeze()

@@ -212,7 +212,8 @@ class Settler:
         return self._flow.input.kind == "text-completion" and request_id(message) is not None
 
     async def _bury(self, message: Message, error: Error, request: Request | None) -> None:
-        properties = {"error": error.type, "flow": self._flow.name}
+        died = str(round(self._desk.clock() * 1000))
+        properties = {"error": error.type, "flow": self._flow.name, "died": died}
         if request is not None:
             properties["prompt"] = request.prompt
         try:

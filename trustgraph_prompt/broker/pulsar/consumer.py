@@ -1,4 +1,4 @@
-"""What consumers of both kinds of topic share: their places, dead letters, and an end."""
+"""What consumers of both kinds of topic share: the subscription, dead letters, and an end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class PulsarConsumer(ABC):
-    """A consumer with its places, until `close`."""
+    """A part in a subscription, until `close`."""
 
     def __init__(self, client: Client, joined: Subscription, topic: str, name: str) -> None:
         self.topic = topic

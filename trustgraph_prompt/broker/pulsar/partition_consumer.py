@@ -1,7 +1,7 @@
 """A place in a subscription, on one topic that is not partitioned.
 
 The client's consumers of several topics, and of partitioned ones, cannot be asked anything of the broker;
-so a consumer of ours is as many of these places as it needs.
+so a consumer of ours is as many of these as it needs.
 """
 
 from __future__ import annotations

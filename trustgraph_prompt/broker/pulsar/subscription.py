@@ -1,4 +1,4 @@
-"""All places of one subscription: on each partition of each of its topics."""
+"""Our part in one subscription: a consumer on each partition of each of its topics."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Subscription:
         cls, client: Client, topics: Sequence[str], name: str, type: SubscriptionType, queue: int
     ) -> Subscription:
         """Subscribe to each topic, with room for `queue` messages in each place."""
-        places = cls(client, topics)
+        joined = cls(client, topics)
         try:
             for topic in topics:
                 for partition in await partitions_of(client, topic):
                     place = await PartitionConsumer.take(client, topic, partition, name, type, queue)
-                    places._taken.append(place)
+                    joined._taken.append(place)
         except BaseException:
-            await places.leave()
+            await joined.leave()
             raise
-        return places
+        return joined
 
     def __iter__(self) -> Iterator[PartitionConsumer]:
         return iter(self._taken)

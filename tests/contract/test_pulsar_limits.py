@@ -1,0 +1,101 @@
+"""A Pulsar that takes less than usual: smaller messages, and none for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import pulsar_server
+from tests.support.pulsar_server import PulsarServer, Unavailable
+from tests.support.requirements import unavailable
+from trustgraph_prompt.broker import Broker, connect
+from trustgraph_prompt.errors import MessageTooLarge
+
+pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
+
+PROPERTY = "x" * 500_000
+COUNT = 400
+
+
+@pytest.fixture(scope="module")
+def small() -> Iterator[PulsarServer]:
+    try:
+        server = pulsar_server.start_configured({"maxMessageSize": 1_048_576})
+    except Unavailable as reason:
+        unavailable(f"no Pulsar: {reason}")
+    try:
+        server.create_space("tg")
+        yield server
+    finally:
+        server.end()
+
+
+@pytest.fixture
+async def broker(small: PulsarServer) -> AsyncIterator[Broker]:
+    async with await connect(small.url) as broker:
+        yield broker
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("persistence", ["persistent", "non-persistent"])
+async def test_what_the_broker_does_not_take_fails_at_once_and_alone(
+    broker: Broker, persistence: str, batch: bool
+) -> None:
+    topic = f"{persistence}://tg/flow/large-{batch}"
+    consumer = await broker.consumer(topic, "s")
+    producer = await broker.producer(topic, batch=batch)
+    messages = [b"before", b"x" * 2_000_000, b"after"]
+    sending = [asyncio.create_task(producer.send(data)) for data in messages]
+    done, _ = await asyncio.wait(sending, timeout=20)
+    assert len(done) == 3
+    assert isinstance(sending[1].exception(), MessageTooLarge)
+    for expected in (b"before", b"after"):
+        message = await asyncio.wait_for(consumer.receive(), 20)
+        assert message is not None
+        assert message.data == expected
+        await consumer.acknowledge(message)
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_a_broker_that_stands_still_is_waited_for_in_bounded_memory_and_gets_everything_once(
+    small: PulsarServer, broker: Broker
+) -> None:
+    topic = "persistent://tg/flow/frozen"
+    consumer = await broker.consumer(topic, "s")
+    producer = await broker.producer(topic)
+    await producer.send(b"first")
+    before = resident()
+    small.freeze()
+    try:
+        sending = [
+            asyncio.create_task(producer.send(b"%d" % number, properties={"large": PROPERTY}))
+            for number in range(COUNT)
+        ]
+        await asyncio.wait(sending, timeout=3)
+        assert not any(task.done() for task in sending)
+        grown = resident() - before
+    finally:
+        small.thaw()
+    assert grown < 150_000_000
+    await asyncio.gather(*sending)
+    received: list[bytes] = []
+    while len(received) < COUNT + 1:
+        message = await asyncio.wait_for(consumer.receive(), 20)
+        assert message is not None
+        await consumer.acknowledge(message)
+        received.append(message.data)
+    assert received == [b"first", *(b"%d" % number for number in range(COUNT))]
+    await consumer.close()
+    again = await broker.reader(topic, start="earliest")
+    seen = 0
+    while await again.behind() and await again.receive():
+        seen += 1
+    assert seen == COUNT + 1
