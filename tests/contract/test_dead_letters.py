@@ -242,6 +242,20 @@ async def test_on_a_topic_that_is_not_persistent_whoever_is_there_gets_it(
     assert await seen(broker, place) == []
 
 
+async def test_on_a_topic_that_is_not_persistent_letters_stay_while_nobody_is_there(
+    broker: Broker, house: House
+) -> None:
+    place = Place(f"{house.volatile_prefix}/requests", SUBSCRIPTION)
+    await bury(broker, place, [b"1", b"2"])
+    other = await broker.consumer(place.topic, "others")
+
+    with pytest.raises(BrokerUnavailable, match=f"nobody is subscribed as {SUBSCRIPTION}"):
+        await replayed(broker, place)
+
+    assert payloads(await seen(broker, place)) == [b"1", b"2"]
+    await other.close()
+
+
 async def test_a_request_is_served_once_what_was_wrong_is_mended(house: House) -> None:
     flow = house.flow(budget=Budget(seconds=30))
     responses = await house.hear(house.topic("responses"))
