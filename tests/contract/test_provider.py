@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -66,7 +66,8 @@ def over_http(answer: ScriptedAnswer) -> Reply:
 @asynccontextmanager
 async def over_topics(url: str, space: str) -> AsyncIterator[Play]:
     """By way of a completion worker, as whose model the answers are given."""
-    model: list[Provider] = []
+    scripts: list[Iterator[ScriptedAnswer]] = []
+    model = ScriptedProvider(lambda _: next(scripts[-1]))
     flow = Flow(
         "default",
         Input(f"non-persistent://{space}/request/text-completion", "c", kind="text-completion"),
@@ -75,7 +76,7 @@ async def over_topics(url: str, space: str) -> AsyncIterator[Play]:
     )
     async with await connect(url) as broker:
         prompts = Prompts(workspaces=[flow.workspace])
-        worker = Worker(broker, [flow], prompts, lambda _: model[-1], config_topic=None)
+        worker = Worker(broker, [flow], prompts, lambda _: model, config_topic=None)
         working = Working(worker, asyncio.create_task(worker.run()))
         await working.ready()
         callers = Callers(broker)
@@ -83,7 +84,7 @@ async def over_topics(url: str, space: str) -> AsyncIterator[Play]:
         provider = TopicProvider(callers.between(flow.input.topic, flow.outputs.response))
 
         def over_the_wire(answers: Iterable[ScriptedAnswer]) -> Provider:
-            model.append(ScriptedProvider(answers))
+            scripts.append(iter(answers))
             return provider
 
         yield over_the_wire
