@@ -161,6 +161,27 @@ class TestInFlight:
 
         run(main())
 
+    def test_who_comes_when_others_have_just_been_let_in_begins_after_them(self) -> None:
+        async def main() -> None:
+            shared = limits(in_flight=2)
+            places = [await shared.enter() for _ in range(2)]
+            began = []
+
+            async def begin(name: str) -> None:
+                await shared.enter()
+                began.append(name)
+
+            first = asyncio.create_task(begin("first"))
+            await asyncio.sleep(1)
+            for place in places:
+                shared.leave(place)
+            await begin("second")
+            await first
+
+            assert began == ["first", "second"]
+
+        run(main())
+
     def test_who_has_given_up_is_given_no_place(self) -> None:
         async def main() -> None:
             shared = limits(in_flight=1)

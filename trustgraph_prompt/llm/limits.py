@@ -87,6 +87,8 @@ class Limits:
         self.waiting += 1
         self._let_in()
         try:
+            if waiter.place.done():
+                await asyncio.sleep(0)  # who was let in a moment ago has yet to wake up, and begins before
             return await waiter.place
         except asyncio.CancelledError:
             self._withdraw(gate, waiter)
