@@ -182,7 +182,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             price=Price(**document["price"]) if "price" in document else None,
             provider=_provider(document.get("provider")),
             model=parameters.get("model"),
-            temperature=_temperature(parameters.get("temperature"), where),
+            temperature=temperature(parameters.get("temperature"), where),
         )
     except TopicInvalid as error:
         raise FlowError(str(error), where=where) from None
@@ -233,13 +233,13 @@ def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice 
     )
 
 
-def _temperature(value: str | float | None, where: str) -> float | None:
-    """TrustGraph's parameters are texts."""
-    if value is None:
+def temperature(value: object, where: str) -> float | None:
+    """The parameter of that name, None where it says nothing. TrustGraph's are texts. Raises `FlowError`."""
+    if value is None or value == "":
         return None
-    with suppress(ValueError, OverflowError):
-        if "_" not in str(value) and 0 <= float(value) <= HOTTEST:
-            return float(value)
+    with suppress(ValueError, OverflowError, TypeError):
+        if not isinstance(value, bool) and "_" not in str(value) and 0 <= float(str(value)) <= HOTTEST:
+            return float(str(value))
     raise FlowError(
         "no temperature",
         where=where,

@@ -3,49 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer
+from trustgraph_prompt.broker.around import Around
 from trustgraph_prompt.broker.caller import TopicCaller
-from trustgraph_prompt.broker.protocol import Caller, Reader, SubscriptionType, Table
+from trustgraph_prompt.broker.protocol import Caller, SubscriptionType
 
 Carried = Callable[[], Mapping[str, str]]
 
 
-class TracedBroker:
+class TracedBroker(Around):
     """Adds what `carried` gives, the trace of the moment, to what is published, tried again or buried."""
 
     def __init__(self, broker: Broker, carried: Carried) -> None:
-        self._broker = broker
+        super().__init__(broker)
         self._carried = carried
 
     async def consumer(
         self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
     ) -> Consumer:
-        consumer = await self._broker.consumer(topic, subscription, type=type, buffer=buffer)
+        consumer = await super().consumer(topic, subscription, type=type, buffer=buffer)
         return _TracedConsumer(consumer, self._carried)
 
     async def producer(self, topic: str, *, batch: bool = False) -> Producer:
-        return _TracedProducer(await self._broker.producer(topic, batch=batch), self._carried)
-
-    async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> Reader:
-        return await self._broker.reader(topic, start=start)
-
-    async def table(self, topic: str) -> Table:
-        return await self._broker.table(topic)
+        return _TracedProducer(await super().producer(topic, batch=batch), self._carried)
 
     async def caller(self, request: str, response: str) -> Caller:
         return await TopicCaller.open(self, request, response)
-
-    async def close(self) -> None:
-        await self._broker.close()
-
-    async def __aenter__(self) -> TracedBroker:
-        await self._broker.__aenter__()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self._broker.__aexit__(*exc)
 
 
 class _TracedProducer:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, Info
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, topics
-from trustgraph_prompt.broker.protocol import Caller, Reader, SubscriptionType, Table
+from trustgraph_prompt.broker import around as broker_around
+from trustgraph_prompt.broker.protocol import Caller, SubscriptionType
 from trustgraph_prompt.errors import BrokerError, CallTimeout, ProviderRateLimit
 from trustgraph_prompt.llm import Call, Delta, Provider
 from trustgraph_prompt.llm.provider import Around
@@ -106,38 +107,22 @@ class TrustGraphMetrics:
         return _CountedProvider(flow, provider, self)
 
 
-class _CountedBroker:
+class _CountedBroker(broker_around.Around):
     def __init__(self, broker: Broker, counts: TrustGraphMetrics) -> None:
-        self._broker = broker
+        super().__init__(broker)
         self._counts = counts
 
     async def consumer(
         self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
     ) -> Consumer:
-        consumer = await self._broker.consumer(topic, subscription, type=type, buffer=buffer)
+        consumer = await super().consumer(topic, subscription, type=type, buffer=buffer)
         return _CountedConsumer(consumer, self._counts)
 
     async def producer(self, topic: str, *, batch: bool = False) -> Producer:
-        return _CountedProducer(await self._broker.producer(topic, batch=batch), self._counts)
-
-    async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> Reader:
-        return await self._broker.reader(topic, start=start)
-
-    async def table(self, topic: str) -> Table:
-        return await self._broker.table(topic)
+        return _CountedProducer(await super().producer(topic, batch=batch), self._counts)
 
     async def caller(self, request: str, response: str) -> Caller:
-        return _CountedCaller(await self._broker.caller(request, response), request, self._counts)
-
-    async def close(self) -> None:
-        await self._broker.close()
-
-    async def __aenter__(self) -> _CountedBroker:
-        await self._broker.__aenter__()
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self._broker.__aexit__(*exc)
+        return _CountedCaller(await super().caller(request, response), request, self._counts)
 
 
 class _CountedConsumer:

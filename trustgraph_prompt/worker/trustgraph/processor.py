@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ import orjson
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import FlowError, TopicInvalid
-from trustgraph_prompt.worker.flow import HOTTEST, Flow, Input, Outputs, TopicChoice
+from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice, temperature
 
 REQUESTERS_WAIT = 600.0
 """Seconds, unless they were told otherwise; then they hear of nothing any more."""
@@ -147,17 +146,5 @@ def _model(parameters: dict[str, Any], where: str) -> str | None:
 
 
 def _temperature(parameters: dict[str, Any], where: str) -> float:
-    """TrustGraph's parameters are texts."""
-    value = parameters.get("temperature")
-    if value is None or value == "":
-        return TEMPERATURE
-    with suppress(ValueError, OverflowError, TypeError):
-        if not isinstance(value, bool) and "_" not in str(value) and 0 <= float(value) <= HOTTEST:
-            return float(value)
-    raise FlowError(
-        "no temperature",
-        where=where,
-        path="/parameters/temperature",
-        found=value,
-        expected=f"a number from 0 to {HOTTEST}",
-    )
+    given = temperature(parameters.get("temperature"), where)
+    return TEMPERATURE if given is None else given

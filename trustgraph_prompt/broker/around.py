@@ -1,0 +1,49 @@
+"""A broker around a broker: what it does not say itself is what the one within says."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from trustgraph_prompt.broker.protocol import (
+    Broker,
+    Caller,
+    Consumer,
+    Producer,
+    Reader,
+    SubscriptionType,
+    Table,
+)
+
+
+class Around:
+    """Hands everything on; whoever inherits wraps what is opened."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.within = broker
+
+    async def consumer(
+        self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
+    ) -> Consumer:
+        return await self.within.consumer(topic, subscription, type=type, buffer=buffer)
+
+    async def producer(self, topic: str, *, batch: bool = False) -> Producer:
+        return await self.within.producer(topic, batch=batch)
+
+    async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> Reader:
+        return await self.within.reader(topic, start=start)
+
+    async def table(self, topic: str) -> Table:
+        return await self.within.table(topic)
+
+    async def caller(self, request: str, response: str) -> Caller:
+        return await self.within.caller(request, response)
+
+    async def close(self) -> None:
+        await self.within.close()
+
+    async def __aenter__(self) -> Self:
+        await self.within.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.within.__aexit__(*exc)
