@@ -36,9 +36,9 @@ def command(
     The first SIGTERM or Ctrl-C finishes what is under way, a second one quits at once. Prompts come from the
     config topic (see `config push`), and where that says nothing, from files.
 
-    With --trustgraph it takes the place of TrustGraph's prompt service: flows and prompts come from
-    TrustGraph's config service, prompts that it does not have from --templates, and each flow's text-completion
-    service is asked, unless --base-url says who.
+    With --trustgraph it takes the place of TrustGraph's prompt service: flows and prompts come from its
+    config service, prompts that it does not have from --templates, and each flow's text-completion service is
+    asked, unless --base-url says who.
     """
     from trustgraph_prompt import bundled
     from trustgraph_prompt.llm import Limits
