@@ -10,8 +10,9 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.pulsar_server import PulsarServer
 from tests.support.workers import House
-from trustgraph_prompt.broker import Broker, Consumer, Message
+from trustgraph_prompt.broker import Broker, Consumer, Message, connect
 from trustgraph_prompt.broker.topics import dead_letter_topic
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderAuthentication, SubscriptionBusy
@@ -240,6 +241,44 @@ async def test_on_a_topic_that_is_not_persistent_whoever_is_there_gets_it(
     message = await received(consumer)
     assert (message.data, message.key, dict(message.properties)) == (b"1", "k", {"id": "r-1"})
     assert await seen(broker, place) == []
+
+
+async def test_on_a_topic_that_is_not_persistent_letters_stay_while_nobody_is_there(
+    broker: Broker, house: House
+) -> None:
+    place = Place(f"{house.volatile_prefix}/requests", SUBSCRIPTION)
+    await bury(broker, place, [b"1", b"2"])
+    other = await broker.consumer(place.topic, "others")
+
+    with pytest.raises(BrokerUnavailable, match=f"nobody is subscribed as {SUBSCRIPTION}"):
+        await replayed(broker, place)
+
+    assert payloads(await seen(broker, place)) == [b"1", b"2"]
+    await other.close()
+
+
+async def test_a_dead_letter_that_is_to_come_again_stays_one(broker: Broker, place: Place) -> None:
+    await bury(broker, place, [b"1"])
+    dead = await broker.consumer(dead_letter_topic(place.topic, place.subscription), "dead")
+    await dead.retry(await received(dead), after=0)
+    assert (await received(dead)).data == b"1"
+    await dead.close()
+
+    [letter] = await seen(broker, place)
+    assert (letter.reason, letter.request, letter.error) == ("because", "r-1", "bad")
+
+
+@pytest.mark.pulsar
+async def test_letters_need_no_topic_that_was_not_prepared(pulsar: PulsarServer, pulsar_space: str) -> None:
+    namespace = f"{pulsar_space}/prepared"
+    pulsar.put(f"namespaces/{namespace}", {"autoTopicCreationOverride": {"allowAutoTopicCreation": False}})
+    place = Place(f"persistent://{namespace}/requests", SUBSCRIPTION)
+    for name in ("requests", f"requests-{SUBSCRIPTION}-RETRY", f"requests-{SUBSCRIPTION}-DLQ"):
+        pulsar.put(f"persistent/{namespace}/{name}")
+    async with await connect(pulsar.url) as broker:
+        await bury(broker, place, [b"1"])
+        assert payloads(await seen(broker, place)) == [b"1"]
+        assert await replayed(broker, place) == [(b"1", None)]
 
 
 async def test_a_request_is_served_once_what_was_wrong_is_mended(house: House) -> None:

@@ -40,6 +40,22 @@ async def test_its_errors_are_logged_as_pulsars(
     assert "no-such-namespace" in caplog.text
 
 
+async def test_what_our_own_checks_provoke_is_no_trouble(
+    pulsar_url: str, pulsar_space: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with await connect(pulsar_url) as broker:
+        caplog.set_level(logging.DEBUG, logger="pulsar")
+        consumer = await broker.consumer(f"non-persistent://{pulsar_space}/request/checked", "s")
+        for _ in range(8):
+            await consumer.check()
+    logged = [record for record in caplog.records if record.name == "pulsar"]
+    assert [record.message for record in logged if record.levelno > logging.DEBUG] == []
+    questions = [record for record in logged if "Failed to getLastMessageId" in record.message]
+    probes = [record for record in logged if "Failed to create consumer" in record.message]
+    assert len(questions) == 10
+    assert 2 <= len(probes) < 6, "a broker is asked for the subscription now and then, not each time"
+
+
 async def test_connecting_often_leaves_nothing_behind(pulsar_url: str) -> None:
     for _ in range(30):
         await asyncio.gather(*(_visit(pulsar_url) for _ in range(4)))

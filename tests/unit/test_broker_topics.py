@@ -70,6 +70,11 @@ def test_a_subscription_has_topics_of_its_own() -> None:
     assert topics.dead_letter_topic("flow:tg:x", "s--a") == "persistent://tg/flow/x-s--a-DLQ"
 
 
+def test_dead_letters_come_again_where_they_are() -> None:
+    assert topics.retry_topic("flow:tg:x-s-DLQ", "dead") == "persistent://tg/flow/x-s-DLQ"
+    assert topics.retry_topic("flow:tg:x-s-DLQ", "mine") == "persistent://tg/flow/x-s-DLQ-mine-RETRY"
+
+
 def test_dead_letters_of_a_non_persistent_topic_are_kept() -> None:
     assert topics.dead_letter_topic("request:tg:x", "s") == "persistent://tg/request/x-s-DLQ"
 

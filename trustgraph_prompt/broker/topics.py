@@ -63,17 +63,19 @@ def check_subscription(name: str) -> str:
 
 
 def check_place(topic: str, subscription: str) -> None:
-    """Raise `TopicInvalid` where the names of the subscription's own topics, or of theirs, are too long."""
-    letters = topic if is_letter_topic(topic) else dead_letter_topic(topic, subscription)
-    name = subscription if is_letter_topic(topic) else DEAD_LETTER_SUBSCRIPTION
-    if is_persistent(letters):
-        retry_topic(letters, name)
+    """Raise `TopicInvalid` where the names of the subscription's own topics are too long."""
+    if not is_letter_topic(topic):
+        dead_letter_topic(topic, subscription)
+    if is_persistent(topic):
+        retry_topic(topic, subscription)
 
 
 def retry_topic(topic: str, subscription: str) -> str:
-    """Where a subscription puts what it wants to see again later."""
+    """Where a subscription puts what it wants to see again later; for dead letters, where they are."""
     if not is_persistent(topic):
         raise TopicInvalid(f"{topic} is not persistent: what was received from it cannot come again later")
+    if topic.endswith("-DLQ") and subscription == DEAD_LETTER_SUBSCRIPTION:
+        return resolve(topic)
     return resolve(f"{resolve(topic)}-{check_subscription(subscription)}-RETRY")
 
 

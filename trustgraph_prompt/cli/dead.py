@@ -184,9 +184,9 @@ def replay_(
 ) -> None:
     """Put dead letters back, to be served again by the flow they died in, as if they came for the first time.
 
-    Letters of a non-persistent topic go to whoever is subscribed to it now: without a running worker they are
-    lost, and so are more at a time than it has room for. Exits with 1 where a letter that is named is not
-    there, or was too large to be kept whole.
+    Letters of a non-persistent topic go to whoever is subscribed to it now: without a running worker they
+    stay; more at a time than it has room for are lost. Exits with 1 where nobody is there, or a letter that
+    is named is not, or was too large to be kept whole.
     """
     from trustgraph_prompt.worker.dead import Choice, replay
 

@@ -11,7 +11,7 @@ import typer
 
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.commands import Command, Group
-from trustgraph_prompt.errors import TrustgraphPromptError
+from trustgraph_prompt.errors import BrokerUnavailable, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker.pulsar.admin import Finding, Layout, PulsarAdmin, Step
@@ -162,8 +162,15 @@ async def _with(broker: str, url: str | None, action: Callable[[PulsarAdmin], Aw
     from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, admin_url, authorization, trust
 
     at, access = url or admin_url(broker), Access.from_environment()
-    async with PulsarAdmin(at, authorization=await authorization(access), trust=trust(access)) as admin:
-        return await action(admin)
+    try:
+        async with PulsarAdmin(at, authorization=await authorization(access), trust=trust(access)) as admin:
+            return await action(admin)
+    except BrokerUnavailable as error:
+        if url is not None:
+            raise
+        raise BrokerUnavailable(
+            f"{error} (looked for beside the broker; --admin-url says where the admin API is)"
+        ) from error
 
 
 def _told(finding: Finding) -> str:

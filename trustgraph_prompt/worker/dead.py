@@ -13,7 +13,7 @@ import orjson
 import tenacity
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, envelope, topics
-from trustgraph_prompt.errors import MessageTooLarge, SubscriptionBusy
+from trustgraph_prompt.errors import BrokerUnavailable, MessageTooLarge, SubscriptionBusy
 from trustgraph_prompt.worker.flow import Flow
 
 AT_ONCE: Final = 32
@@ -153,8 +153,9 @@ async def replay(
 
     Gives each, and why it stays where it is, if it does: it was cut. Their deliveries are counted anew, and
     so are the seconds of a budget. A letter is done with once what takes its place is durable; a crash in
-    between leaves both. Of a non-persistent topic, they go to whoever is subscribed to it now, and nobody
-    knows whether somebody is. Letters that die again while this runs are left alone. Raises as `look`.
+    between leaves both. Of a non-persistent topic, they go to whoever is subscribed to it now: raises
+    `BrokerUnavailable` where nobody is in the subscription, and they stay. Letters that die again while this
+    runs are left alone. Raises as `look`.
     """
     for place in places:
         async with (
@@ -163,8 +164,12 @@ async def replay(
             aclosing(_letters(broker, consumer)) as messages,
         ):
             chosen: list[DeadLetter] = []
+            heard = topics.is_persistent(place.topic)
             async for message in messages:
                 if choice.has(letter := DeadLetter(place, message)):
+                    if not heard:
+                        await _check_somebody_hears(broker, place)
+                        heard = True
                     chosen.append(letter)
                 if len(chosen) == AT_ONCE:
                     for each in await _put_back(chosen, consumer, producer):
@@ -210,6 +215,22 @@ async def _way_back(broker: Broker, place: Place) -> AsyncIterator[Producer]:
         yield producer
     finally:
         await producer.close()
+
+
+async def _check_somebody_hears(broker: Broker, place: Place) -> None:
+    """Raise `BrokerUnavailable` where a topic that keeps nothing would have nobody to give a letter to.
+
+    Who asks for the subscription alone is told that it is taken, if it is.
+    """
+    try:
+        alone = await broker.consumer(place.topic, place.subscription, type="exclusive")
+    except SubscriptionBusy:
+        return
+    await alone.close()
+    raise BrokerUnavailable(
+        f"{place.topic}: nobody is subscribed as {place.subscription}, and the topic keeps nothing: "
+        "its dead letters stay; replay them while the worker runs"
+    )
 
 
 async def _letters(broker: Broker, consumer: Consumer) -> AsyncGenerator[Message, None]:

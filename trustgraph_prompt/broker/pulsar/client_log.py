@@ -23,6 +23,12 @@ _SECONDS: Final = 0.5
 _LARGEST: Final = 1_000_000
 #: Date and time, level, thread, place in the client's source, and the text.
 _LINE: Final = re.compile(r"\S+ \S+ (?P<level>[A-Z]+) +\[\d+\] (?P<place>\S+) \| (?P<text>.*)")
+#: Answers to questions of ours that are refusals, each of them expected, or raised where it was asked.
+_ANSWER: Final = re.compile(
+    r"ConsumerBusy"
+    r"|UnknownError \(Failed to recover Transaction Buffer"
+    r"|\[non-persistent://.*\] Failed to getLastMessageId: UnknownError"
+)
 
 log = logging.getLogger("pulsar")
 
@@ -86,6 +92,8 @@ def _level() -> pulsar.LoggerLevel:
 def _log(line: str) -> None:
     if said := _LINE.fullmatch(line):
         level = logging.getLevelNamesMapping().get(said["level"].replace("WARN", "WARNING"), logging.WARNING)
+        if _ANSWER.search(said["text"]):
+            level = logging.DEBUG
         log.log(level, "%s (%s)", said["text"], said["place"])
     elif line:
         log.warning("%s", line)

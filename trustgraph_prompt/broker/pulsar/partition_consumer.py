@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from time import monotonic
 from typing import Final, NamedTuple, Self
 
 import pulsar
@@ -25,6 +26,8 @@ DISCONNECTED_SECONDS: Final = 0.1
 #: How often to subscribe anew where the broker has forgotten the place at once, and the pause before.
 _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 0.1
+#: How often to ask for a subscription alone: what it finds out happens where somebody comes in, and rarely.
+_SECONDS_BETWEEN_PROBES: Final = 10.0
 
 _TYPES: Final[dict[SubscriptionType, pulsar.ConsumerType]] = {
     "shared": pulsar.ConsumerType.Shared,
@@ -44,6 +47,7 @@ class PartitionConsumer:
         self._consumer = consumer
         self._name = name
         self._question: asyncio.Task[None] | None = None
+        self._next_probe = 0.0
 
     @classmethod
     async def take(
@@ -58,6 +62,7 @@ class PartitionConsumer:
                 if type == "shared" and not topics.is_persistent(topic):
                     # Who was here before may have left just now: see that his leaving did not take us along.
                     await asyncio.sleep(_PAUSE_SECONDS)
+                    place._next_probe = 0.0
                     await place.check()
             except BrokerClosed:
                 await place.close()
@@ -107,7 +112,9 @@ class PartitionConsumer:
             # A topic that keeps nothing has no last message, and who is told so is known.
             if topics.is_persistent(self.topic) or error.error().name != "UnknownError":
                 raise translated(error.error(), self.partition, str(error)) from error
-            await self._check_subscription()
+            if (now := monotonic()) >= self._next_probe:
+                await self._check_subscription()
+                self._next_probe = now + _SECONDS_BETWEEN_PROBES
 
     async def _check_subscription(self) -> None:
         """See that our subscription is the one which messages go to.

@@ -25,8 +25,8 @@ class PersistentConsumer(PulsarConsumer):
 
     @classmethod
     async def open(cls, client: Client, topic: str, name: str, type: SubscriptionType) -> PersistentConsumer:
-        both = [topic, topics.retry_topic(topic, name)]
-        return cls(client, await Subscription.take(client, both, name, type, queue=1), topic, name)
+        read = list(dict.fromkeys([topic, topics.retry_topic(topic, name)]))
+        return cls(client, await Subscription.take(client, read, name, type, queue=1), topic, name)
 
     async def receive(self) -> Message | None:
         while receipt := await self._receives.get():
