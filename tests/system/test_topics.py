@@ -59,6 +59,17 @@ def states(result: CompletedProcess[str]) -> set[str]:
 
 
 @pytest.mark.pulsar
+def test_trustgraph_in_another_space_has_its_namespaces_there(pulsar: PulsarServer, tenant: str) -> None:
+    check = run(
+        *("topics", "check", "--trustgraph", "--space", tenant, "--json"),
+        *("--broker", pulsar.url, "--admin-url", pulsar.admin_url),
+    )
+    assert check.returncode == 1
+    missing = {finding["name"] for finding in json.loads(check.stdout) if finding["state"] == "missing"}
+    assert missing >= {tenant, f"{tenant}/flow", f"{tenant}/request"}
+
+
+@pytest.mark.pulsar
 def test_a_plan_is_printed_then_done_then_there_is_nothing_to_do(topics: Topics, tenant: str) -> None:
     plan = topics("create", "--dry-run")
     assert (plan.returncode, plan.stderr) == (0, "")
