@@ -316,6 +316,8 @@ def machine() -> str:
 
 def main(arguments: list[str]) -> None:
     names = [name for name in arguments if name != "--long"] or ["plain", "ours", "persistent"]
+    if not SERVICES.keys() >= set(names):
+        sys.exit(__doc__)
     try:
         server: PulsarServer = pulsar_server.find(threading.Event())
     except pulsar_server.Unavailable as reason:

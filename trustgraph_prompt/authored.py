@@ -137,6 +137,8 @@ def _error(
         )
     message = problem.message if len(problem.message) <= 200 else problem.message[:199] + "…"
     expected = inner.get("description") if problem.validator == "pattern" else None
+    if expected is not None:
+        message = "it does not have the form that it must have"
     if problem.validator in ("oneOf", "anyOf"):
         message = "it has none of the forms that it may have"
         expected = "; or ".join(_form(form, schema) for form in inner[problem.validator])

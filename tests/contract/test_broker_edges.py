@@ -176,7 +176,7 @@ async def test_a_name_too_long_for_its_letters_is_refused_when_subscribing(
 async def test_the_longest_name_can_be_consumed_and_its_dead_letters_too(
     broker: Broker, namespace: str
 ) -> None:
-    name = "n" * (512 - len(f"persistent://{namespace}/-s-DLQ-dead-RETRY"))
+    name = "n" * (512 - len(f"persistent://{namespace}/-s-RETRY"))
     topic = f"persistent://{namespace}/{name}"
     consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
     await producer.send(b"x")

@@ -15,7 +15,8 @@ from pulsar.asyncio import Client
 
 from tests.support.pulsar_server import PulsarServer
 from trustgraph_prompt.broker import Consumer, Message, Reader, connect
-from trustgraph_prompt.errors import BrokerError, SubscriptionBusy, TopicInvalid
+from trustgraph_prompt.broker.pulsar import broker as pulsar_broker
+from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, SubscriptionBusy, TopicInvalid
 
 pytestmark = pytest.mark.pulsar
 
@@ -160,3 +161,15 @@ async def test_a_subscription_whose_own_topics_would_have_too_long_a_name_is_ref
             await broker.consumer(
                 f"persistent://{pulsar_space}/flow/{'n' * 450}", "subscription-of-some-length"
             )
+
+
+async def test_a_port_that_is_no_pulsars_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulsar_broker, "_CONNECT_SECONDS", 0.5)
+
+    async def slam(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with await asyncio.start_server(slam, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(BrokerUnavailable, match="a port where no Pulsar speaks this protocol"):
+            await connect(f"pulsar://127.0.0.1:{port}")

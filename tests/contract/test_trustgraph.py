@@ -389,6 +389,19 @@ async def test_a_service_that_does_not_answer_is_waited_for(
     await until(lambda: not working.worker.health.notes())
 
 
+@pytest.mark.parametrize("silent", [True, False], ids=["while it is asked", "while it serves"])
+async def test_to_be_stopped_is_no_error(
+    place: Place, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, silent: bool
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.watch.SECONDS_BETWEEN_LOOKS", 0.001)
+    place.config.silent = silent
+    working = await place.work(ready=not silent)
+    await until(lambda: place.config.requests)
+    await working.stop()
+    ours = [record for record in caplog.records if record.name.startswith("trustgraph_prompt.")]
+    assert [record.getMessage() for record in ours if record.levelname == "ERROR"] == []
+
+
 async def test_errors_are_of_the_types_that_its_clients_know(place: Place) -> None:
     await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
     await place.config.start_flow("f", place.topics())

@@ -280,6 +280,18 @@ WRONG: dict[str, tuple[list[str], str]] = {
         ["run", "--broker", "embedded:nodir/c.db", "--provider", SCRIPTED],
         "embedded:nodir/c.db: no such directory",
     ),
+    "in TrustGraph's place, a server without a model": (
+        ["run", "--trustgraph", "--broker", "embedded:", "--base-url", "http://127.0.0.1:9/v1"],
+        "--model NAME",
+    ),
+    "a space of nobody": (["run", "--space", "x", "--broker", "embedded:"], "--space: "),
+    "a space that is none": (["run", "--trustgraph", "--space", "a/b"], "--space: "),
+    "topics in a space of nobody": (["topics", "check", "--space", "x"], "--space: "),
+    "an error that is none": (
+        ["dead", "list", "--error", "unknown-promt"],
+        "--error: there is no such error, did you mean 'unknown-prompt'?",
+    ),
+    "an error like no other": (["dead", "replay", "--all", "--error", "nonsense"], "one of broker-error"),
     "a port without a host": (
         ["run", "--broker", "embedded:", "--http", "8000", "--provider", SCRIPTED],
         "HOST:PORT",

@@ -59,6 +59,17 @@ def states(result: CompletedProcess[str]) -> set[str]:
 
 
 @pytest.mark.pulsar
+def test_trustgraph_in_another_space_has_its_namespaces_there(pulsar: PulsarServer, tenant: str) -> None:
+    check = run(
+        *("topics", "check", "--trustgraph", "--space", tenant, "--json"),
+        *("--broker", pulsar.url, "--admin-url", pulsar.admin_url),
+    )
+    assert check.returncode == 1
+    missing = {finding["name"] for finding in json.loads(check.stdout) if finding["state"] == "missing"}
+    assert missing >= {tenant, f"{tenant}/flow", f"{tenant}/request"}
+
+
+@pytest.mark.pulsar
 def test_a_plan_is_printed_then_done_then_there_is_nothing_to_do(topics: Topics, tenant: str) -> None:
     plan = topics("create", "--dry-run")
     assert (plan.returncode, plan.stderr) == (0, "")
@@ -66,7 +77,7 @@ def test_a_plan_is_printed_then_done_then_there_is_nothing_to_do(topics: Topics,
     assert first.startswith("plan: ")
     assert f"create tenant {tenant}, for standalone" in steps[0]
     missing = topics("check")
-    assert missing.returncode == 1
+    assert (missing.returncode, states(missing)) == (1, {"missing"})
     assert f"missing  tenant {tenant}" in missing.stdout
 
     created = topics("create")
@@ -150,6 +161,10 @@ def test_nobody_listens() -> None:
     result = run("topics", "check", "--admin-url", "http://127.0.0.1:1")
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.startswith("error: http://127.0.0.1:1: ")
+    guessed = run("topics", "check", "--broker", "pulsar+ssl://127.0.0.2:6651")
+    assert guessed.returncode == 1
+    assert guessed.stderr.startswith("error: https://127.0.0.2:8443: Connection refused")
+    assert "--admin-url" in guessed.stderr
 
 
 @pytest.mark.parametrize(
@@ -159,6 +174,7 @@ def test_nobody_listens() -> None:
         (("--flows", "nowhere"), "nowhere"),
         (("--flows", "nowhere", "--trustgraph"), "--flows"),
         (("--broker", "kafka://h"), "kafka://h"),
+        (("--broker", "pulsar://h:665o"), "pulsar://h:665o"),
     ],
 )
 def test_what_is_wrongly_asked_for_is_told(arguments: tuple[str, ...], told: str) -> None:

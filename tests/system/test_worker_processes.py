@@ -203,7 +203,8 @@ async def test_each_line_of_the_log_says_which_flow_request_and_prompt(site: Sit
         "objects": OBJECTS_EACH,
     }.items() <= served.items()
     [refused] = [record for record in records if record["level"] == "error"]
-    assert (refused["request"], "unknown" in refused["message"]) == ("two", True)
+    assert (refused["request"], refused["prompt"]) == ("two", "unknown")
+    assert "there is no prompt `unknown`" in refused["message"]
     assert "d0" not in "".join(worker.log), "the content of an answer is nobody's business"
 
 

@@ -13,10 +13,11 @@ import pytest
 import typer.main
 
 from trustgraph_prompt.cli.app import app
+from trustgraph_prompt.worker.dead import ERRORS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")
-VARIABLE = re.compile(r'"((?:TRUSTGRAPH|OPENAI|OTEL|SSL)_[A-Z_]+|NO_COLOR)"')
+VARIABLE = re.compile(r'"((?:TRUSTGRAPH|OPENAI|OTEL|PULSAR|SSL)_[A-Z0-9_]+|NO_COLOR)"')
 
 
 def rows(heading: str) -> list[list[list[str]]]:
@@ -83,3 +84,10 @@ def test_every_environment_variable_stands_there() -> None:
 def test_every_key_of_a_file_stands_there(heading: str, schema: str) -> None:
     told = [key for first, *_ in rows(heading) for key in first]
     assert sorted(told) == sorted(set(keys(json.loads((ROOT / schema).read_text("utf-8")))))
+
+
+def test_every_error_that_requests_die_of_is_explained() -> None:
+    page = (ROOT / "docs" / "dead-letters.md").read_text("utf-8")
+    table = page.partition("| error |")[2].partition("\n\n")[0]
+    told = [name for line in table.splitlines() for name in re.findall("`([a-z-]+)`", line.split(" | ")[0])]
+    assert sorted(told) == sorted(ERRORS)

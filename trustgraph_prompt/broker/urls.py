@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+from urllib.parse import urlsplit
+
 from trustgraph_prompt.broker.embedded import MEMORY, EmbeddedBroker
 from trustgraph_prompt.broker.protocol import Broker
 from trustgraph_prompt.errors import ConfigError
+
+_PULSAR_PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
 async def connect(url: str) -> Broker:
@@ -33,3 +38,24 @@ def address(url: str) -> str:
         return url
     hosts = rest.rpartition("@")[2].partition("?")[0].strip("/")
     return f"{scheme}://{hosts}"
+
+
+def pulsar_hosts(url: str) -> list[tuple[str, int]]:
+    """Host and port of each broker that a Pulsar's URL names. Raises `ConfigError`, without secrets."""
+    scheme, _, hosts = address(url).partition("://")
+    try:
+        found = [_host(host, _PULSAR_PORTS[scheme]) for host in hosts.split(",")]
+    except (KeyError, ValueError) as error:
+        raise ConfigError(
+            "this is no Pulsar's URL",
+            found=address(url),
+            expected="pulsar://HOST:PORT or pulsar+ssl://HOST:PORT",
+        ) from error
+    return found
+
+
+def _host(text: str, default: int) -> tuple[str, int]:
+    parts = urlsplit(f"//{text}")
+    if not parts.hostname or parts.port == 0:
+        raise ValueError(text)
+    return parts.hostname, parts.port or default

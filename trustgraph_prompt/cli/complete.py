@@ -41,8 +41,8 @@ def command(
     from trustgraph_prompt.worker.trustgraph import CONCURRENCY, Processor
 
     processor = None
+    options.check_trustgraph(flows, trustgraph=trustgraph)
     if trustgraph:
-        options.check_trustgraph(flows)
         concurrency = concurrency or CONCURRENCY
         processor = Processor(id, "text-completion", concurrency, asks_topics=False, space=space)
         options.provider(

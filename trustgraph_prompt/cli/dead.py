@@ -57,8 +57,23 @@ SubscriptionOption = Annotated[
     str | None,
     typer.Option("--subscription", metavar="NAME", help="That subscription.", rich_help_panel=WHERE),
 ]
+
+
+def _error(type: str | None) -> str | None:
+    from trustgraph_prompt.authored import suggestion
+    from trustgraph_prompt.worker.dead import ERRORS
+
+    if type is None or type in ERRORS:
+        return type
+    if near := suggestion(type, ERRORS):
+        raise ConfigError(f"there is no such error{near}", where="--error")
+    known = ", ".join(ERRORS)
+    raise ConfigError("there is no such error", where="--error", found=type, expected=f"one of {known}")
+
+
 ErrorOption = Annotated[
-    str | None, typer.Option("--error", metavar="TYPE", help="Only those that died of this error.")
+    str | None,
+    typer.Option("--error", metavar="TYPE", help="Only those that died of this error.", callback=_error),
 ]
 PromptOption = Annotated[
     str | None, typer.Option("--prompt", metavar="ID", help="Only those that ask for this prompt.")

@@ -149,16 +149,38 @@ TrustGraphOption = Annotated[
         help="Take the place of TrustGraph's own service: serve the flows that its config service has.",
     ),
 ]
+
+
+def _space(name: str) -> str:
+    from trustgraph_prompt.broker import topics
+
+    try:
+        topics.resolve(f"request:{name}:config")
+    except TopicInvalid as error:
+        raise ConfigError(str(error), where="--space") from error
+    return name
+
+
 SpaceOption = Annotated[
     str,
-    typer.Option("--space", metavar="NAME", help="The topic space of TrustGraph's config service."),
+    typer.Option(
+        "--space",
+        metavar="NAME",
+        help="With --trustgraph, the topic space of its config service.",
+        callback=_space,
+    ),
 ]
 IdOption = Annotated[
     str, typer.Option("--id", metavar="NAME", help="The id of this processor; its subscriptions carry it.")
 ]
 ConcurrencyOption = Annotated[
     int | None,
-    typer.Option("--concurrency", metavar="N", min=1, help="Calls to models at once, over all flows."),
+    typer.Option(
+        "--concurrency",
+        metavar="N",
+        min=1,
+        help="Calls to models at once, over all flows; not bounded unless given, with --trustgraph 64.",
+    ),
 ]
 HttpOption = Annotated[
     str | None,
@@ -210,10 +232,12 @@ def provider(
     return OpenAIProvider(base_url, model, api_key=api_key(), prefill=kind, native_schema=native_schema)
 
 
-def check_trustgraph(flows: Path | None) -> None:
-    """Raises `ConfigError` where an option says nothing beside `--trustgraph`."""
-    if flows is not None:
+def check_trustgraph(flows: Path | None, *, trustgraph: bool) -> None:
+    """Raises `ConfigError` where an option says nothing beside `--trustgraph`, or without it."""
+    if trustgraph and flows is not None:
         raise ConfigError("TrustGraph's config service has the flows; leave this out", where="--flows")
+    if not trustgraph and _typed("--space"):
+        raise ConfigError("is of TrustGraph's config service: say --trustgraph, too", where="--space")
 
 
 def cache(url: str) -> Cache:

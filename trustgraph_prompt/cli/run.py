@@ -36,8 +36,9 @@ def command(
     The first SIGTERM or Ctrl-C finishes what is under way, a second one quits at once. Prompts come from the
     config topic (see `config push`), and where that says nothing, from files.
 
-    With --trustgraph it takes the place of TrustGraph's prompt service: flows and prompts come from
-    TrustGraph's config service, and each flow's text-completion service is asked, unless --base-url says who.
+    With --trustgraph it takes the place of TrustGraph's prompt service: flows and prompts come from its
+    config service, prompts that it does not have from --templates, and each flow's text-completion service is
+    asked, unless --base-url says who.
     """
     from trustgraph_prompt import bundled
     from trustgraph_prompt.llm import Limits
@@ -46,10 +47,12 @@ def command(
     from trustgraph_prompt.worker.trustgraph import CONCURRENCY, Processor
 
     processor = None
+    options.check_trustgraph(flows, trustgraph=trustgraph)
     if trustgraph:
-        options.check_trustgraph(flows)
         concurrency = concurrency or CONCURRENCY
         answered_here = script is not None or base_url is not None
+        if answered_here:
+            options.provider(script, base_url, model, prefill, native_schema)  # who answers is known
         processor = Processor(id, concurrency=concurrency, asks_topics=not answered_here, space=space)
         prompts = Prompts(files.load(templates) if templates else None, ())
         served = []

@@ -11,7 +11,7 @@ import typer
 
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.cli.commands import Command, Group
-from trustgraph_prompt.errors import TrustgraphPromptError
+from trustgraph_prompt.errors import BrokerUnavailable, TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker.pulsar.admin import Finding, Layout, PulsarAdmin, Step
@@ -48,6 +48,7 @@ def check(
     admin_url: AdminUrlOption = None,
     flows: options.FlowsOption = None,
     trustgraph: TrustGraphOption = False,
+    space: options.SpaceOption = "tg",
     id: options.IdOption = "prompt",
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     as_json: options.JsonOption = False,
@@ -58,7 +59,7 @@ def check(
     """
     from trustgraph_prompt.broker.pulsar.admin import compare, look
 
-    wanted = _wanted(flows, id, topic, trustgraph=trustgraph)
+    wanted = _wanted(flows, id, topic, space if trustgraph else None)
 
     async def judge(admin: PulsarAdmin) -> list[Finding]:
         return compare(wanted, await look(admin, wanted))
@@ -79,6 +80,7 @@ def create(
     admin_url: AdminUrlOption = None,
     flows: options.FlowsOption = None,
     trustgraph: TrustGraphOption = False,
+    space: options.SpaceOption = "tg",
     id: options.IdOption = "prompt",
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
@@ -87,7 +89,7 @@ def create(
 
     Deletes nothing, shortens nothing, and may be done again, also by several at once.
     """
-    wanted = _wanted(flows, id, topic, trustgraph=trustgraph)
+    wanted = _wanted(flows, id, topic, space if trustgraph else None)
     if _needs_nothing(broker):
         return
     if not asyncio.run(_with(broker, admin_url, lambda admin: _create(admin, wanted, dry_run=dry_run))):
@@ -135,15 +137,16 @@ async def _carry_out(admin: PulsarAdmin, plan: list[Step]) -> None:
         typer.echo(f"{'done' if done else 'there':8} {step.what}")
 
 
-def _wanted(flows: Path | None, id: str, topic: str, *, trustgraph: bool) -> Layout:
+def _wanted(flows: Path | None, id: str, topic: str, space: str | None) -> Layout:
+    """What flows need, or TrustGraph in its `space`. Raises `ConfigError`."""
     from trustgraph_prompt import bundled
     from trustgraph_prompt.broker.pulsar.admin import Layout
     from trustgraph_prompt.worker import flow
     from trustgraph_prompt.worker.layout import layout
 
-    if trustgraph:
-        options.check_trustgraph(flows)
-        return Layout.of_trustgraph()
+    options.check_trustgraph(flows, trustgraph=space is not None)
+    if space is not None:
+        return Layout.of_trustgraph(space)
     return layout(flow.load(flows or bundled.flows(), processor=id), topic)
 
 
@@ -159,8 +162,15 @@ async def _with(broker: str, url: str | None, action: Callable[[PulsarAdmin], Aw
     from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, admin_url, authorization, trust
 
     at, access = url or admin_url(broker), Access.from_environment()
-    async with PulsarAdmin(at, authorization=await authorization(access), trust=trust(access)) as admin:
-        return await action(admin)
+    try:
+        async with PulsarAdmin(at, authorization=await authorization(access), trust=trust(access)) as admin:
+            return await action(admin)
+    except BrokerUnavailable as error:
+        if url is not None:
+            raise
+        raise BrokerUnavailable(
+            f"{error} (looked for beside the broker; --admin-url says where the admin API is)"
+        ) from error
 
 
 def _told(finding: Finding) -> str:

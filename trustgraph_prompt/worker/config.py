@@ -237,7 +237,7 @@ class ConfigTopic:
         for key, error in refused.items():
             if str(self._refused.get(key)) != str(error):
                 self._refused[key] = error
-                log.error("config entry refused, its last good version stays: %s", error)
+                log.error("config entry refused; its last good version, if there was one, stays: %s", error)
                 await self._report(key, _record(key, error))
 
     async def _report(self, key: str, record: bytes) -> None:

@@ -22,6 +22,12 @@ AT_ONCE: Final = 32
 SECONDS_TO_WAIT = 10.0
 """For somebody else who is at the same letters; a worker that buries its first is, for a moment."""
 
+ERRORS: Final = (
+    *("broker-error", "internal-error", "invalid-request", "llm-error", "missing-term", "no-configuration"),
+    *("shutting-down", "template-error", "too-large", "unknown-prompt"),
+)
+"""The types of what requests die of."""
+
 _END: Final = "trustgraph-prompt/end"
 """The key of a mark behind the last letter."""
 

@@ -15,12 +15,14 @@ from trustgraph_prompt.worker import logs
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.handle import handle
-from trustgraph_prompt.worker.request import decode
+from trustgraph_prompt.worker.request import Request, decode
 from trustgraph_prompt.worker.settle import Settler
 from trustgraph_prompt.worker.tracing import Tell
 
 log = logging.getLogger(__name__)
 
+LONGEST_NAME = 100
+"""Characters of a prompt's name in the log: it is the requester's word, and need not be the name of any."""
 
 SECONDS_BEFORE_ANOTHER = 0.5
 """Between the loss of a consumer and the next, so that a broker which takes each away is not besieged."""
@@ -167,18 +169,27 @@ class FlowLoop:
                 self._in_work.discard(task)
 
     async def _work(self, message: Message, settler: Settler, tell: Tell) -> None:
-        flow, desk = self._flow, self._desk
         try:
-            request = decode(message, flow)
+            request = decode(message, self._flow)
         except RequestError as error:
             await settler.settle(message, error)
             tell(error)
             return
+        with logs.about(prompt=request.prompt[:LONGEST_NAME]):
+            result = await self._answer(message, request, settler)
+        if result is not None:
+            tell(result)
+
+    async def _answer(
+        self, message: Message, request: Request, settler: Settler
+    ) -> Outcome | Exception | None:
+        """What came of it in the end, once the message is settled; None where it was abandoned."""
+        flow, desk = self._flow, self._desk
         async with desk.journal.entry(flow.name, request.id, message.data) as entry:
+            result: Outcome | Exception | None = None
             again: Message | None = message
             try:
                 while again is not None:
-                    result: Outcome | Exception
                     try:
                         last = again.deliveries >= flow.deliveries
                         result = await handle(request, flow, desk, entry, last=last)
@@ -187,8 +198,8 @@ class FlowLoop:
                     again = await settler.settle(again, result, request, entry)
             except asyncio.CancelledError:
                 await settler.abandon(message, request, entry)
-                return
-            tell(result)
+                return None
+            return result
 
 
 async def _close(consumer: Consumer) -> None:

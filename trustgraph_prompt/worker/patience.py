@@ -30,6 +30,8 @@ async def insist(
         try:
             result = await action()
         except BrokerError as error:
+            if stopping.is_set():  # which may be why
+                break
             said[what] = lasting(error, began)
             log.error("%s: %s; again in %.1f s", what, error, pause)
             with suppress(TimeoutError):

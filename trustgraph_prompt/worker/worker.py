@@ -133,7 +133,8 @@ class Worker:
             try:
                 return await config.follow()
             except BrokerError as error:
-                log.error("lost the config: %s", error)
+                if not self._stopping.is_set():
+                    log.error("lost the config: %s", error)
 
     async def _begin(self) -> None:
         """Serve what was read, and be ready: the flows of files when they are all there."""

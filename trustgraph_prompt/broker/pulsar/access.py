@@ -58,7 +58,10 @@ class Access:
         proofs = {TOKEN: access.token, TOKEN_FILE: access.token_file, ISSUER: access.oauth2}
         given = [name for name, proof in proofs.items() if proof]
         if len(given) > 1:
-            raise ConfigError("only one of them can say who we are", where="environment", found=given)
+            expected = "one of " + ", ".join(proofs)
+            raise ConfigError(
+                "only one can say who we are", where="environment", found=given, expected=expected
+            )
         if (access.certificate_file is None) != (access.key_file is None):
             raise ConfigError(
                 "a certificate needs its key, and a key its certificate",

@@ -22,7 +22,7 @@ from trustgraph_prompt.broker.pulsar.reachability import check_reachable
 from trustgraph_prompt.broker.pulsar.reader import PulsarReader
 from trustgraph_prompt.broker.pulsar.volatile_consumer import VolatileConsumer
 from trustgraph_prompt.broker.table import ReaderTable
-from trustgraph_prompt.broker.urls import address
+from trustgraph_prompt.broker.urls import address, pulsar_hosts
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError, TopicInvalid
 
 _CONNECT_SECONDS: Final = 10.0
@@ -47,6 +47,7 @@ class PulsarBroker:
 
         Raises `ConfigError` (the URL, the environment), `BrokerUnavailable`, `BrokerError` (access refused).
         """
+        pulsar_hosts(url)
         access = access or Access.from_environment()
         try:
             with CLIENT_LOG.taking() as log:
@@ -107,7 +108,7 @@ class PulsarBroker:
         except TimeoutError:
             raise BrokerUnavailable(
                 f"{self._url}: no answer in {_CONNECT_SECONDS:g} s, as from a broker that does not let us in "
-                "(authentication)"
+                "(authentication), or a port where no Pulsar speaks this protocol (pulsar:// or pulsar+ssl://)"
             ) from None
         except PulsarException as error:
             # Who may not look there has been answered, too.

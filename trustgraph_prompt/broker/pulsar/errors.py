@@ -44,6 +44,12 @@ _LASTING: Final[dict[str, type[BrokerError]]] = {
     "UnsupportedVersionError": BrokerError,
 }
 
+#: What the client's word leaves open.
+_MEANINGS: Final = {
+    "TopicNotFound": "the topic is not there and may not be made, or its tenant or namespace is not there "
+    "(`topics check` says what is missing, `topics create` makes it)",
+}
+
 
 def forgotten(error: PulsarException) -> bool:
     """Whether the broker has answered that it knows of no such consumer or reader."""
@@ -53,7 +59,8 @@ def forgotten(error: PulsarException) -> bool:
 def translated(result: pulsar.Result, where: str, detail: str = "") -> BrokerError:
     """Pulsar's result code as an error of ours, at a topic or URL."""
     kind = _LASTING.get(result.name, BrokerUnavailable)
-    return kind(f"{where}: {detail or result.name}")
+    meaning = f"{_MEANINGS[result.name]}: " if result.name in _MEANINGS else ""
+    return kind(f"{where}: {meaning}{detail or result.name}")
 
 
 @contextmanager

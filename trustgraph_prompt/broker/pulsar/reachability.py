@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from urllib.parse import urlsplit
 
-from trustgraph_prompt.broker.urls import address
+from trustgraph_prompt.broker.urls import address, pulsar_hosts
 from trustgraph_prompt.errors import BrokerUnavailable
-
-_PORTS = {"pulsar": 6650, "pulsar+ssl": 6651}
 
 
 async def check_reachable(url: str) -> None:
@@ -17,17 +14,19 @@ async def check_reachable(url: str) -> None:
 
     The client would go on trying a host that refuses, and say nothing for half a minute.
     """
-    place = address(url)
-    scheme, _, hosts = place.partition("://")
     refusals = []
-    for host in hosts.split(","):
-        at = urlsplit(f"//{host}")
+    for host, port in pulsar_hosts(url):
         try:
-            _, writer = await asyncio.open_connection(at.hostname, at.port or _PORTS[scheme])
+            _, writer = await asyncio.open_connection(host, port)
         except OSError as error:
-            number = error.errno or 0
-            refusals.append(os.strerror(number) if number > 0 else str(error))
+            refusals.append(refusal(error))
         else:
             writer.close()
             return
-    raise BrokerUnavailable(f"{place}: {'; '.join(refusals)}")
+    raise BrokerUnavailable(f"{address(url)}: {'; '.join(refusals)}")
+
+
+def refusal(error: OSError) -> str:
+    """What the system says, without the call that heard it."""
+    number = error.errno or 0
+    return os.strerror(number) if number > 0 else str(error)

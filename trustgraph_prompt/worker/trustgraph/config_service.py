@@ -94,6 +94,13 @@ class ConfigService:
             raise BrokerClosed("the config was not loaded")
         lost = False
 
+        async def check() -> None:
+            try:
+                await pokes.check()
+            except BrokerError:
+                if self._pokes is pokes:  # else it is being closed
+                    raise
+
         async def lose() -> None:
             nonlocal lost
             lost = True
@@ -101,7 +108,7 @@ class ConfigService:
 
         fetching = asyncio.create_task(self._fetch_what_is_due(self._client))
         try:
-            with self._watch.over(SERVICE, pokes.check, lose):
+            with self._watch.over(SERVICE, check, lose):
                 while message := await pokes.receive():
                     self._hear(message)
                     await pokes.acknowledge(message)
@@ -113,7 +120,8 @@ class ConfigService:
 
     async def close(self) -> None:
         """End `follow`. Idempotent."""
-        for each in (self._pokes, self._client):
+        ends, self._pokes, self._client = (self._pokes, self._client), None, None
+        for each in ends:
             if each is not None:
                 with suppress(BrokerError):
                     await each.close()
@@ -297,7 +305,7 @@ class ConfigService:
             del self.refused[key]
         for key, error in refused.items():
             if str(self.refused.get(key)) != str(error):
-                log.error("config entry refused, its last good version stays: %s", error)
+                log.error("config entry refused; its last good version, if there was one, stays: %s", error)
             self.refused[key] = error
 
 

@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
+from trustgraph_prompt.broker.pulsar.reachability import refusal
+from trustgraph_prompt.broker.urls import pulsar_hosts
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, ConfigError, excerpt
 
 T = TypeVar("T")
@@ -26,16 +28,9 @@ def admin_url(broker: str) -> str:
 
     Raises `ConfigError` where that is no Pulsar's URL.
     """
-    scheme, _, rest = broker.partition("://")
-    try:
-        host = urlsplit(f"//{rest.partition(',')[0]}").hostname
-    except ValueError:
-        host = None
-    if host is None or scheme not in ("pulsar", "pulsar+ssl"):
-        expected = "pulsar://HOST:PORT or pulsar+ssl://HOST:PORT"
-        raise ConfigError("this is no Pulsar's URL", found=broker, expected=expected)
+    host = pulsar_hosts(broker)[0][0]
     host = f"[{host}]" if ":" in host else host
-    return f"https://{host}:8443" if scheme == "pulsar+ssl" else f"http://{host}:8080"
+    return f"https://{host}:8443" if broker.startswith("pulsar+ssl:") else f"http://{host}:8080"
 
 
 class PulsarAdmin:
@@ -104,7 +99,7 @@ class PulsarAdmin:
         except TimeoutError:
             raise BrokerUnavailable(f"{self.url}: no answer in time to {method} {path}") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            told = _line(str(error)) or type(error).__name__
+            told = _line(_told(error)) or type(error).__name__
             raise BrokerUnavailable(f"{self.url}: {told}") from error
         raise BrokerError(f"{self.url}: {method} {path} was sent on more than {_REDIRECTS} times")
 
@@ -188,6 +183,13 @@ def _reason(body: bytes) -> str:
         return ""
     reason = value.get("reason") if isinstance(value, dict) else None
     return _line(reason) if isinstance(reason, str) else ""
+
+
+def _told(error: Exception) -> str:
+    """Without what the HTTP client adds to each refusal, `ssl:default`, also where there is no TLS."""
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        return refusal(error.os_error)
+    return str(error)
 
 
 def _line(text: str) -> str:

@@ -165,19 +165,21 @@ def _topic(topic: Topic, wanted: Layout, found: Found) -> Iterator[Finding]:
             f"compact {topic.name} {expected}", "POST", f"{path}/compactionThreshold", COMPACTION_THRESHOLD
         )
         holds = state.compaction > 0
-        yield _policy("compaction", topic.name, step, "never", expected, holds=holds, exists=exists)
+        yield from _policy("compaction", topic.name, step, "never", expected, holds=holds, exists=exists)
     if not topic.subscriptions:
         what = f"keep {topic.name} while nobody uses it"
         step = Step(what, "POST", f"{path}/inactiveTopicPolicies", _KEPT_WHILE_IDLE)
         lost = "deleted when nobody uses it"
-        yield _policy("inactive-topic", topic.name, step, lost, "kept", holds=state.kept, exists=exists)
+        yield from _policy("inactive-topic", topic.name, step, lost, "kept", holds=state.kept, exists=exists)
 
 
 def _policy(
     name: str, topic: str, step: Step, found: str, expected: str, *, holds: bool, exists: bool
-) -> Finding:
-    if holds:
-        return Finding("policy", name, "ok", topic)
-    if not exists:
-        return Finding("policy", name, "missing", topic, expected=expected, step=step)
-    return Finding("policy", name, "differs", topic, found=found, expected=expected, step=step)
+) -> Iterator[Finding]:
+    """Nothing is said of a topic that is not there and will get the policy from its namespace."""
+    if exists and holds:
+        yield Finding("policy", name, "ok", topic)
+    elif exists:
+        yield Finding("policy", name, "differs", topic, found=found, expected=expected, step=step)
+    elif not holds:
+        yield Finding("policy", name, "missing", topic, expected=expected, step=step)
