@@ -102,7 +102,7 @@ class Worker:
 
     async def run(self) -> None:
         """Until `stop()` is called and what was under way is done."""
-        log.info("starting")
+        log.info("starting", extra={"flows": [flow.name for flow in self._flows or ()] or None})
         try:
             async with asyncio.TaskGroup() as tasks:
                 watching = tasks.create_task(self._watch_all())
