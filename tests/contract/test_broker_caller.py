@@ -176,6 +176,9 @@ class Broken:
     async def behind(self) -> bool:
         return False
 
+    async def check(self) -> None:
+        pass
+
     async def close(self) -> None:
         pass
 
