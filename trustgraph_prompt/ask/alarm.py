@@ -14,23 +14,26 @@ class TimeUp(Exception):
 
 
 class Alarm:
-    """Rings after so many seconds, once; only what is waited for with `wait` is interrupted.
+    """Rings after so many seconds, once, if ever; only what is waited for with `wait` is interrupted.
 
     `asyncio.timeout` around each wait does the same, and takes as long as all else that a token needs.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float | None) -> None:
         self.has_rung = False
         self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
         self._waiting: asyncio.Task[object] | None = None
         self._has_interrupted = False
 
     def __enter__(self) -> Alarm:
-        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._ring)
+        if self._seconds is not None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._ring)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def wait(self, coming: Awaitable[T]) -> T:
         """What is coming. Raises `TimeUp` when the alarm rings before it has come."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from trustgraph_prompt.ask.alarm import Alarm, TimeUp
 from trustgraph_prompt.cost import Budget, Price, Usage
-from trustgraph_prompt.errors import ProviderUnavailable
-from trustgraph_prompt.llm import Call, Delta, Message
+from trustgraph_prompt.llm import Call, Message
 from trustgraph_prompt.llm.tokens import estimate_messages, estimate_usage
 
 
@@ -97,21 +94,3 @@ class Allowance:
         cost = self._price.of(usage)
         self._money += cost
         return cost if self._is_priced else None
-
-    def in_time(self, deltas: AsyncGenerator[Delta, None]) -> AsyncGenerator[Delta, None]:
-        """The same deltas; raises `ProviderUnavailable` when the seconds end before they do."""
-        left = self.seconds_left()
-        return deltas if left is None else _in_time(deltas, left)
-
-
-async def _in_time(deltas: AsyncGenerator[Delta, None], seconds: float) -> AsyncGenerator[Delta, None]:
-    # only the waiting is ended, not the whole: what the listener does is never interrupted
-    async with aclosing(deltas):
-        with Alarm(seconds) as alarm, suppress(TimeUp):
-            while not alarm.has_rung:
-                try:
-                    delta = await alarm.wait(anext(deltas))
-                except StopAsyncIteration:
-                    return
-                yield delta
-        raise ProviderUnavailable("the seconds of the budget ended before the answer")

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trustgraph_prompt.ask.alarm import Alarm, TimeUp
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
@@ -59,15 +60,28 @@ class Hearing:
         """All that the model has written so far, its thinking first."""
         return self._heard.thinking + self.text
 
-    async def hear(self, deltas: AsyncGenerator[Delta, None]) -> None:
-        """Take in the whole stream. Raises the provider's errors."""
-        async with aclosing(deltas):
-            async for delta in deltas:
-                self._heard.take(delta)
-                if delta.text:
-                    await self._take(delta.text)
+    async def hear(self, deltas: AsyncGenerator[Delta, None], seconds: float | None = None) -> None:
+        """Take in the whole stream. Raises the provider's errors, one too when the seconds end before it."""
+        if not await self._hear_out(deltas, seconds):
+            raise ProviderUnavailable("the seconds of the budget ended before the answer")
         if self._heard.finish_reason == "error" and not self.text:
             raise ProviderUnavailable("the provider ended the answer with an error before it began")
+
+    async def _hear_out(self, deltas: AsyncGenerator[Delta, None], seconds: float | None) -> bool:
+        """Whether the stream ended in time. Waiting is what time ends: the listener is not interrupted."""
+        with Alarm(seconds) as alarm:
+            async with aclosing(deltas):
+                while not alarm.has_rung:
+                    try:
+                        delta = await alarm.wait(anext(deltas))
+                    except StopAsyncIteration:
+                        return True
+                    except TimeUp:
+                        break
+                    self._heard.take(delta)
+                    if delta.text:
+                        await self._take(delta.text)
+        return False
 
     async def reply(self, report: CallReport, broken: ProviderError | None, *, room: int | None) -> Reply:
         """What the text as a whole says, once the stream has ended; what stands only now is given now.

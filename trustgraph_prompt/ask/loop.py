@@ -161,7 +161,7 @@ class _Asking:
         hearing = Hearing(step, contract, self.harvest.is_new, self._listen)
         broken: ProviderError | None = None
         try:
-            await hearing.hear(self._allowance.in_time(self._provider.stream(call)))
+            await hearing.hear(self._provider.stream(call), self._allowance.seconds_left())
         except ProviderError as error:
             broken = error
         cost = self._allowance.pay(call, hearing.usage, hearing.written, failed=broken is not None)
