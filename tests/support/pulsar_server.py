@@ -78,10 +78,15 @@ class PulsarServer:
         _put(f"{self.admin_url}/admin/v2/{path}", body, self.token)
 
     def create_space(self, tenant: str) -> None:
-        """A tenant with the namespaces of TrustGraph's classes, and `config`."""
+        """A tenant with the namespaces of TrustGraph's classes, and `config`.
+
+        What is published under `flow` stays: a test reads it later, and subscribes to none of it before.
+        """
         self.put(f"tenants/{tenant}", {"allowedClusters": self.clusters()})
-        for namespace in ("flow", "request", "response", "notify", "config"):
+        for namespace in ("request", "response", "notify", "config"):
             self.put(f"namespaces/{tenant}/{namespace}", {})
+        for_good = {"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+        self.put(f"namespaces/{tenant}/flow", {"retention_policies": for_good})
 
     def kill(self) -> None:
         """SIGKILL to a server of our own, as a machine that fails would; returns when nobody listens."""
