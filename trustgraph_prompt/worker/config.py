@@ -20,7 +20,7 @@ from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.outbox import Producers
+from trustgraph_prompt.worker.producers import Producers
 from trustgraph_prompt.worker.watch import Watch
 
 log = logging.getLogger(__name__)

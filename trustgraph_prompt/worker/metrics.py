@@ -13,7 +13,7 @@ from trustgraph_prompt.worker.call_metrics import CallMetrics
 from trustgraph_prompt.worker.health import Health
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.worker.outbox import Producers
+    from trustgraph_prompt.worker.producers import Producers
 
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 

@@ -28,8 +28,8 @@ from trustgraph_prompt.worker.asking import is_away, is_transient
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Entry
-from trustgraph_prompt.worker.outbox import refusal, send_response
 from trustgraph_prompt.worker.request import Request, request_id
+from trustgraph_prompt.worker.responses import refusal, send_response
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.health import Health
 from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.outbox import Producers
 from trustgraph_prompt.worker.patience import insist
+from trustgraph_prompt.worker.producers import Producers
 from trustgraph_prompt.worker.serving import Serving
 from trustgraph_prompt.worker.tracing import Tracing
 from trustgraph_prompt.worker.trustgraph import ConfigService, Processor
