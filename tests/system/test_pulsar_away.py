@@ -36,9 +36,9 @@ SECONDS_TO_SAY_SO = 10.0
 """Until a worker says that its broker is gone; about five where the machine is its own."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def mortal(pulsar: PulsarServer) -> Iterator[PulsarServer]:
-    """A real broker that may be killed: that of the run would have the topics of all tests to recover."""
+    """A real broker to kill, for one test: that of the run would have the topics of all to recover."""
     server = pulsar_server.start(threading.Event())
     server.create_space("tg")
     yield server
