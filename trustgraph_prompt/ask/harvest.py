@@ -72,9 +72,13 @@ class Harvest:
         """Whether the last call was cut and brought objects that are new."""
         return self.last.is_cut and self._fresh > 0
 
+    def new(self, values: Iterable[Any]) -> list[Any]:
+        """Those of the objects that no earlier call brought."""
+        return [value for value in values if self.is_new(value)] if self.objects else list(values)
+
     def is_new(self, value: Any) -> bool:
         """Whether no earlier call brought the same object."""
-        return not self.objects or canonical(value) not in self._known()
+        return canonical(value) not in self._known()
 
     def add(self, reply: Reply) -> None:
         """Take in what a step brought.
@@ -131,9 +135,9 @@ class Harvest:
     def _take_in(self, reply: Reply) -> int:
         """Keep the objects of a call that no earlier one brought; how many they are."""
         said = reply.outcome
-        new = self._new(said.value)
+        new = self.new(said.value)
         self.repaired += (replace(r, index=r.index + self._seen) for r in said.repaired)
-        self.retracted += self._new(said.retracted)
+        self.retracted += self.new(said.retracted)
         self.objects += new
         self._seen += len(said.value) + len(said.rejected)
         if said.ok:
@@ -155,9 +159,6 @@ class Harvest:
         longest = -1 if self._salvaged is None else len(self._salvaged.text)
         if reply.outcome.ok and not reply.is_whole and len(reply.text) > longest:
             self._salvaged = reply
-
-    def _new(self, values: Iterable[Any]) -> list[Any]:
-        return [value for value in values if self.is_new(value)]
 
     def _known(self) -> set[bytes]:
         """The keys of all objects so far, made when first needed: most answers come in one call."""

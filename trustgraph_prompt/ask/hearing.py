@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,17 +34,17 @@ Listen = Callable[[Piece], Awaitable[None]]
 
 
 class Hearing:
-    """One call while it is under way. `is_new` says of an object whether no earlier call brought it.
+    """One call while it is under way. `new` gives those objects that no earlier call brought.
 
     What `step` goes on from has been heard before, and is only read.
     """
 
     def __init__(
-        self, step: Step, contract: Contract, is_new: Callable[[Any], bool], listen: Listen | None
+        self, step: Step, contract: Contract, new: Callable[[Iterable[Any]], list[Any]], listen: Listen | None
     ) -> None:
         self._step = step
         self._contract = contract
-        self._is_new = is_new
+        self._new = new
         self._listen = listen
         self._reader = StreamReader(contract)
         self._heard = Heard()
@@ -129,8 +129,8 @@ class Hearing:
             await self._give(objects)
 
     async def _give(self, objects: list[Any]) -> None:
-        if new := tuple(value for value in objects if self._is_new(value)):
-            await self._tell(Piece(objects=new))
+        if new := self._new(objects):
+            await self._tell(Piece(objects=tuple(new)))
 
     async def _tell(self, piece: Piece) -> None:
         if self._listen is not None:

@@ -158,7 +158,7 @@ class _Asking:
             schema_in_words=step.schema_in_words,
             labels={"prompt": self._prompt.id, "call": str(len(self.harvest.calls) + 1), "why": why},
         )
-        hearing = Hearing(step, contract, self.harvest.is_new, self._listen)
+        hearing = Hearing(step, contract, self.harvest.new, self._listen)
         broken: ProviderError | None = None
         try:
             await hearing.hear(self._provider.stream(call), self._allowance.seconds_left())
