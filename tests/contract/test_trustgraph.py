@@ -326,7 +326,7 @@ async def test_a_workspace_that_fails_for_good_holds_no_other_up(
     await working.serves({"good/f": good})
     await until(lambda: "flows of workspace bad" in working.worker.health.notes())
 
-    for n in range(4):  # each time while the bad one is waited for
+    for n in range(2):  # each time while the bad one is waited for
         asked = place.config.asked("bad")
         while place.config.asked("bad") == asked:
             await asyncio.sleep(0.02)
