@@ -94,14 +94,36 @@ async def test_a_caller_survives_a_response_whose_properties_are_no_text(
         await responses.aclose()
 
 
-async def test_a_reader_passes_over_a_message_whose_properties_are_no_text(
+async def test_a_reader_gives_a_message_without_properties_that_are_no_text(
     pulsar_url: str, topic: str, stranger: Client
 ) -> None:
     await send(stranger, topic, b"hostile", id=b"\xff\xfe")
     await send(stranger, topic, b"good", id="text")
     async with await connect(pulsar_url) as broker:
         reader = await broker.reader(topic)
-        assert (await next_of(reader)).data == b"good"
+        received = [await next_of(reader) for _ in range(2)]
+        assert [(message.data, message.properties) for message in received] == [
+            (b"hostile", {}),
+            (b"good", {"id": "text"}),
+        ]
+
+
+@pytest.mark.parametrize("count", [0, 3])
+async def test_a_table_opens_though_its_last_message_is_no_text(
+    pulsar: PulsarServer, pulsar_url: str, topic: str, stranger: Client, count: int
+) -> None:
+    """Also the last one of a partition, before others that have not been read yet."""
+    if count:
+        await asyncio.to_thread(pulsar.put, f"{topic.replace('://', '/')}/partitions", count)
+    async with await connect(pulsar_url) as broker:
+        for partition in range(count or 1):
+            part = f"{topic}-partition-{partition}" if count else topic
+            producer = await broker.producer(part)
+            await producer.send(b"1", key=f"key {partition}")
+            if partition == 0:
+                await send(stranger, part, b"hostile", id=b"\xff\xfe")
+        table = await asyncio.wait_for(broker.table(topic), 20)
+        assert set(table.entries) == {f"key {partition}" for partition in range(count or 1)}
 
 
 async def test_letters_posted_together_share_one_producer(

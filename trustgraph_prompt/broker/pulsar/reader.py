@@ -68,13 +68,15 @@ class PulsarReader:
 
     async def receive(self) -> Message | None:
         behind, self._behind = self._behind, None
-        while received := await self._receives.get(behind):
-            try:
-                return envelope.opened(message_of(received, self._topic))
-            except UnicodeDecodeError as error:
-                id = bare_message_of(received, self._topic).id
-                log.warning("%s: message %s is passed over, it cannot be read: %s", self._topic, id, error)
-        return None
+        received = await self._receives.get(behind)
+        if received is None:
+            return None
+        try:
+            message = message_of(received, self._topic)
+        except UnicodeDecodeError as error:
+            message = bare_message_of(received, self._topic)
+            log.warning("%s: key and properties of message %s are no text: %s", self._topic, message.id, error)
+        return envelope.opened(message)
 
     async def behind(self) -> bool:
         if self._receives.ready:
