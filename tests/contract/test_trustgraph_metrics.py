@@ -14,8 +14,9 @@ from tests.support.deltas import CALL
 from tests.support.workers import House
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.errors import ProviderAuthentication, ProviderRateLimit, ProviderUnavailable
-from trustgraph_prompt.llm import ScriptedAnswer, ScriptedProvider, TopicProvider
-from trustgraph_prompt.worker.flow import Input, Outputs
+from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider, TopicProvider
+from trustgraph_prompt.worker.call_metrics import Metered
+from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.trustgraph_metrics import TrustGraphMetrics
 
@@ -73,6 +74,9 @@ class Observed:
         self.theirs = TrustGraphMetrics("prompt", self.metrics.registry, {"concurrency": "4"})
         self.house = replace(house, broker=self.theirs.broker(house.broker))
 
+    def metered(self, flow: Flow, provider: Provider) -> Metered:
+        return Metered(provider, self.metrics.calls, ended=self.theirs.calls(flow, provider))
+
     async def until(self, count: float, name: str, **labels: str) -> Exposed:
         """What is exposed, once the sample has come so far."""
         async with asyncio.timeout(60):
@@ -94,10 +98,10 @@ async def test_a_dashboard_finds_names_types_and_labels_of_theirs(observed: Obse
         outputs=Outputs(response=house.topic("completed")),
     )
     theirs.configured(7)
-    model = theirs.provider(completions, ScriptedProvider(lambda _: "hi"))
+    model = observed.metered(completions, ScriptedProvider(lambda _: "hi"))
     await house.work(completions, model, metrics=observed.metrics)
     caller = await house.broker.caller(completions.input.topic, house.topic("completed"))
-    asked = theirs.provider(prompts, TopicProvider(caller))
+    asked = observed.metered(prompts, TopicProvider(caller))
     await house.work(prompts, asked, metrics=observed.metrics)
     theirs.call_errors.labels("prompt", "text-completion-request", "BrokerUnavailable").inc(0)
 
@@ -161,7 +165,7 @@ async def test_a_refusal_for_the_rate_is_counted_to_the_topic_that_asked(observe
 
     for provider in (refused, failing):
         with pytest.raises((ProviderRateLimit, ProviderAuthentication)):
-            async with aclosing(observed.theirs.provider(flow, provider).stream(CALL)) as deltas:
+            async with aclosing(observed.metered(flow, provider).stream(CALL)) as deltas:
                 await anext(deltas)
 
     labels = {"consumer": queue(flow.input.topic)}

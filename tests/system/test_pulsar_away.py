@@ -36,14 +36,13 @@ SECONDS_TO_SAY_SO = 10.0
 """Until a worker says that its broker is gone; about five where the machine is its own."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def mortal(pulsar: PulsarServer) -> Iterator[PulsarServer]:
-    """A real broker that may be killed: that of the run where it is ours, else one for the test alone."""
-    server = pulsar if pulsar.process is not None else pulsar_server.start(threading.Event())
+    """A real broker that may be killed: that of the run would have the topics of all tests to recover."""
+    server = pulsar_server.start(threading.Event())
     server.create_space("tg")
     yield server
-    if server is not pulsar:
-        server.end()
+    server.end()
 
 
 @pytest.fixture

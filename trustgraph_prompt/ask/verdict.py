@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from trustgraph_prompt.ask.harvest import Harvest
 from trustgraph_prompt.errors import Issue, ProviderError, Reason
@@ -17,23 +18,24 @@ def verdict(harvest: Harvest, end: Issue | None = None, cause: ProviderError | N
         reason = end.reason if end else Reason.EMPTY
         value = harvest.objects if harvest.contract.format == "jsonl" else None
         return Outcome(value, reason, harvest.contract, issues=ends, calls=calls, cause=cause)
-    outcome = replace(
-        harvest.best.outcome,
+    best = harvest.best.outcome
+    merged: dict[str, Any] = {}
+    if harvest.contract.format == "jsonl":
+        merged = {
+            "value": harvest.objects,
+            "stage": best.stage if harvest.stage is None else harvest.stage,
+            "rejected": tuple(sorted(harvest.rejected, key=lambda rejected: rejected.index)),
+            "repaired": tuple(harvest.repaired),
+            "retracted": tuple(harvest.retracted),
+        }
+    return replace(
+        best,
         reason=_reason(harvest, end if cause else None, cause),
         issues=_issues(harvest) + ends,
         truncated=_truncated(harvest),
         calls=calls,
         cause=cause or harvest.last.broken,
-    )
-    if harvest.contract.format != "jsonl":
-        return outcome
-    return replace(
-        outcome,
-        value=harvest.objects,
-        stage=outcome.stage if harvest.stage is None else harvest.stage,
-        rejected=tuple(sorted(harvest.rejected, key=lambda rejected: rejected.index)),
-        repaired=tuple(harvest.repaired),
-        retracted=tuple(harvest.retracted),
+        **merged,
     )
 
 

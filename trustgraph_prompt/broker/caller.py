@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from itertools import count
 from uuid import uuid4
 
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.checked_receive import receive
 from trustgraph_prompt.broker.closing import Ending, each, farewell
+from trustgraph_prompt.broker.listening import listen
 from trustgraph_prompt.broker.protocol import Broker, Consumer, Message, Producer, Reader
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, CallTimeout
 
@@ -22,7 +24,7 @@ class TopicCaller:
         self._responses = responses
         self._name = uuid4().hex
         self._numbers = count(1)
-        self._calls: dict[str, asyncio.Queue[Message | BrokerError]] = {}
+        self._calls: dict[str, _Mailbox] = {}
         self._ended: BrokerError | None = None
         self._ending = Ending(lambda: each([self._stop_hearing, producer.close]))
         self._hearing = asyncio.create_task(self._hear(), name=f"responses to {producer.topic}")
@@ -58,28 +60,28 @@ class TopicCaller:
     ) -> AsyncGenerator[Message, None]:
         ends = asyncio.get_running_loop().time() + timeout
         patience = [timeout] if again is None or again >= timeout else [again, timeout - again]
-        responses: asyncio.Queue[Message | BrokerError] = asyncio.Queue()
+        responses = _Mailbox()
         ids: list[str] = []
         try:
             response = None
             while response is None and patience:
                 ids.append(self._register(responses))
                 await self._send(data, {**(properties or {}), "id": ids[-1]})
-                response = await _next(responses, patience.pop(0))
+                response = await responses.next(patience.pop(0))
             if response is not None and len(ids) > 1 and failed is not None and failed(response.data):
                 left = ends - asyncio.get_running_loop().time()
-                response = await _next(responses, left) or response
+                response = await responses.next(left) or response
             answered = response and response.properties["id"]
             while response is not None:
                 if response.properties["id"] == answered:
                     yield response
-                response = await _next(responses, timeout)
+                response = await responses.next(timeout)
             raise CallTimeout(f"no response from {self._producer.topic} in {timeout:g} s")
         finally:
             for id in ids:
                 del self._calls[id]
 
-    def _register(self, responses: asyncio.Queue[Message | BrokerError]) -> str:
+    def _register(self, responses: _Mailbox) -> str:
         """The id of a request that the responses are to; raises `BrokerClosed`."""
         if self._ended:
             raise BrokerClosed(str(self._ended))
@@ -104,9 +106,10 @@ class TopicCaller:
 
     async def _hear(self) -> None:
         try:
-            while message := await receive(self._responses):
-                if call := self._calls.get(message.properties.get("id", "")):
-                    call.put_nowait(message)
+            async with aclosing(listen(self._responses)) as messages:
+                async for message in messages:
+                    if call := self._calls.get(message.properties.get("id", "")):
+                        call.put(message)
         except BrokerError as error:
             self._end(error)
         except Exception as error:  # whatever it was: nobody hears any more, and the calls must not wait on
@@ -117,16 +120,39 @@ class TopicCaller:
     def _end(self, error: BrokerError) -> None:
         self._ended = self._ended or error
         for call in self._calls.values():
-            call.put_nowait(self._ended)
+            call.put(self._ended)
 
 
-async def _next(responses: asyncio.Queue[Message | BrokerError], seconds: float) -> Message | None:
-    """None where nothing came in so many seconds. Raises what ended the caller."""
-    try:
-        async with asyncio.timeout(seconds):
-            response = await responses.get()
-    except TimeoutError:
-        return None
-    if isinstance(response, BrokerError):
-        raise response
-    return response
+class _Mailbox:
+    """What comes for one call; an error is the last of it."""
+
+    def __init__(self) -> None:
+        self._unread: deque[Message | BrokerError] = deque()
+        self._news: asyncio.Future[None] | None = None
+
+    def put(self, response: Message | BrokerError) -> None:
+        self._unread.append(response)
+        self._wake()
+
+    async def next(self, seconds: float) -> Message | None:
+        """None where nothing came in so many seconds. Raises what ended the caller."""
+        if not self._unread:
+            await self._wait(seconds)
+        response = self._unread.popleft() if self._unread else None
+        if isinstance(response, BrokerError):
+            raise response
+        return response
+
+    async def _wait(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._news = loop.create_future()
+        timer = loop.call_later(seconds, self._wake)
+        try:
+            await self._news
+        finally:
+            timer.cancel()
+            self._news = None
+
+    def _wake(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 
-from trustgraph_prompt.broker.checked_receive import receive
+from trustgraph_prompt.broker.listening import listen
 from trustgraph_prompt.broker.protocol import Message, Reader
 
 
@@ -33,9 +34,10 @@ class ReaderTable:
         return cls(reader, entries)
 
     async def changes(self) -> AsyncGenerator[Message, None]:
-        while message := await receive(self._reader):
-            if message.key is not None:
-                yield message
+        async with aclosing(listen(self._reader)) as messages:
+            async for message in messages:
+                if message.key is not None:
+                    yield message
 
     async def check(self) -> None:
         await self._reader.check()

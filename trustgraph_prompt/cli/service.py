@@ -75,8 +75,8 @@ async def _serve(service: Service, tracing: Tracing) -> None:
         theirs = TrustGraphMetrics(processor.id, metrics.registry, processor.facts)
 
     def dress(flow: Flow, provider: Provider) -> Provider:
-        counted = theirs.provider(flow, provider) if theirs else provider
-        return Limiter(Metered(tracing.provider(counted), metrics.calls), service.limits)
+        ended = theirs.calls(flow, provider) if theirs else None
+        return Limiter(Metered(tracing.provider(provider), metrics.calls, ended=ended), service.limits)
 
     callers = Callers()
     providers = Providers(service.default, callers, service.broker, dress)

@@ -60,6 +60,7 @@ class Limits:
         self._clock = clock
         self._sleep = sleep
         self._turns: deque[_Gate] = deque()  # those that calls wait for; the first has the turn
+        self._waking: set[_Waiter] = set()  # let in, and have not noticed yet
         self._alarm: asyncio.Task[None] | None = None
         self._rings = math.inf
 
@@ -80,6 +81,9 @@ class Limits:
         Raises `ProviderRateLimit` where the server wants to be left alone for longer than `LONGEST_WAIT`.
         """
         gate = self._gates.get(server) or self._gates.setdefault(server, _Gate(server))
+        now = self._clock()
+        if not (self._turns or self._waking or gate.until_open(now) or self._until_free(tokens, now)):
+            return self._place(gate, tokens, now)
         waiter = _Waiter(tokens, asyncio.get_running_loop().create_future())
         if not gate.line:
             self._turns.append(gate)
@@ -93,6 +97,8 @@ class Limits:
         except asyncio.CancelledError:
             self._withdraw(gate, waiter)
             raise
+        finally:
+            self._waking.discard(waiter)
 
     def answered(self, place: Place) -> None:
         """The server has answered the call: it is willing again."""
@@ -120,14 +126,18 @@ class Limits:
                 continue
             if (seconds := self._until_free(first.tokens, now)) > 0:
                 break
-            self.in_flight += 1
-            self._requests.take(1, now)
             self._dismiss(gate, first)
-            first.place.set_result(Place(self._tokens.take(first.tokens, now), gate, gate.closings))
+            self._waking.add(first)
+            first.place.set_result(self._place(gate, first.tokens, now))
         else:
             seconds = math.inf
         opens = (gate.until_open(now) for gate in self._turns)
         self._look_again(min((seconds, *(wait for wait in opens if wait > 0))), now)
+
+    def _place(self, gate: _Gate, tokens: int, now: float) -> Place:
+        self.in_flight += 1
+        self._requests.take(1, now)
+        return Place(self._tokens.take(tokens, now), gate, gate.closings)
 
     def _whose_turn(self, now: float) -> _Gate | None:
         """The first gate that is open; whoever waits for one that stays closed too long is sent away."""

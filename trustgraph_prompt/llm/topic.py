@@ -69,7 +69,7 @@ class TopicProvider(Completer):
             async with aclosing(calling) as responses:
                 async for message in responses:
                     response = TextCompletionResponse.decode(message.data)
-                    delta = replace(topic_wire.delta(response, model), text=pieces.take(response))
+                    delta = topic_wire.delta(response, pieces.take(response), model)
                     model = None  # once is enough
                     if delta != Delta():
                         yield delta

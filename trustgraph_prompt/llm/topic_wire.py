@@ -98,11 +98,11 @@ def call(request: TextCompletionRequest) -> Call:
     )
 
 
-def delta(response: TextCompletionResponse, model: str | None = None) -> Delta:
-    """What a response says of an answer; of `model` where it names none."""
+def delta(response: TextCompletionResponse, text: str, model: str | None = None) -> Delta:
+    """What a response says of an answer: `text` of its own, and of `model` where it names none."""
     known = (response.in_token, response.out_token) != (None, None)
     return Delta(
-        text=response.response or "",
+        text=text,
         thinking=response.thinking,
         finish_reason=cast(FinishReason, _one_of(response.finish_reason, FinishReason)),
         usage=_usage(response) if response.usage or known else None,

@@ -19,15 +19,6 @@ def read(text: str, contract: Contract | Format, *, finish_reason: str | None = 
 
     `finish_reason` is why the model stopped, as the wire said it ("length" is a cut), None if it did not.
     """
-    contract = _contract(contract)
-    if contract.format == "jsonl" and (objects := clean_lines(text, contract)):
-        return Outcome(
-            objects,
-            Reason.SUCCESS,
-            contract,
-            truncated=cut_short(finish_reason),
-            calls=(CallReport("first", text, finish_reason),),
-        )
     reader = StreamReader(contract)
     reader.feed(text)
     return reader.close(finish_reason)
@@ -40,29 +31,36 @@ class StreamReader:
         self._contract = _contract(contract)
         self._unread: list[str] = []
         self._read: list[str] = []
-        self._objects = Objects(self._contract) if self._contract.format == "jsonl" else None
+        self._lines: list[object] | None = None  # the objects of a first chunk that is clean lines
+        self._objects: Objects | None = None
 
     def feed(self, chunk: str) -> list[object]:
         """The objects that this chunk completed and the contract accepts.
 
         Only a jsonl answer has any; a json value or a text stands when all of it is there.
         """
-        if "}" not in chunk or self._objects is None:  # no object ends here
+        if "}" not in chunk or self._contract.format != "jsonl":  # no object ends here
             self._unread.append(chunk)
             return []
         end = chunk.rindex("}") + 1
         self._unread.append(chunk[:end])
         text = "".join(self._unread)
-        self._read.append(text)
         self._unread = [chunk[end:]]
-        return self._objects.feed(text)
+        if not self._read:  # often all of it, from a provider that does not stream
+            self._lines = clean_lines(text, self._contract)
+        objects = self._scanned().feed(text) if self._read or self._lines is None else list(self._lines)
+        self._read.append(text)
+        return objects
 
     def close(self, finish_reason: str | None = None) -> Outcome:
         """What the whole answer says: the same as `read` of all chunks together. Call it once."""
         rest = "".join(self._unread)
         text = "".join((*self._read, rest))
-        outcome = self._outcome(text, rest, finish_reason)
-        return replace(outcome, calls=(CallReport("first", text, finish_reason),))
+        calls = (CallReport("first", text, finish_reason),)
+        if self._lines is not None and self._objects is None and not rest.strip():
+            truncated = cut_short(finish_reason)
+            return Outcome(self._lines, Reason.SUCCESS, self._contract, truncated=truncated, calls=calls)
+        return replace(self._outcome(text, rest, finish_reason), calls=calls)
 
     def _outcome(self, text: str, rest: str, finish_reason: str | None) -> Outcome:
         contract, truncated = self._contract, cut_short(finish_reason)
@@ -70,12 +68,20 @@ class StreamReader:
             return Outcome(text, Reason.SUCCESS, contract, truncated=truncated)
         if not text.removeprefix(_BOM).strip():
             issue = Issue(Reason.EMPTY, "the answer is empty")
-            value: list[object] | None = None if self._objects is None else []
+            value: list[object] | None = [] if contract.format == "jsonl" else None
             return Outcome(value, Reason.EMPTY, contract, issues=(issue,), truncated=truncated)
-        if self._objects is None:
+        if contract.format == "json":
             at_its_place = " " + text[1:] if text.startswith(_BOM) else text
             return read_value(at_its_place, contract, finish_reason)
-        return self._objects.close(rest, finish_reason)
+        return self._scanned().close(rest, finish_reason)
+
+    def _scanned(self) -> Objects:
+        """All that was read, gone through piece by piece."""
+        if self._objects is None:
+            self._objects = Objects(self._contract)
+            for text in self._read:
+                self._objects.feed(text)
+        return self._objects
 
 
 def _contract(contract: Contract | Format) -> Contract:

@@ -15,6 +15,8 @@ from trustgraph_prompt.llm.provider import Around
 
 log = logging.getLogger(__name__)
 
+Ended = Callable[[float, ProviderError | None], None]
+
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 
 
@@ -55,12 +57,21 @@ class CallMetrics:
 
 
 class Metered(Around):
-    """Counts each call; goes inside of a limiter, so that waiting is not counted as answering."""
+    """Counts each call; goes inside of a limiter, so that waiting is not counted as answering.
+
+    `ended` is told how many seconds each took, and what it failed of.
+    """
 
     def __init__(
-        self, provider: Provider, metrics: CallMetrics, *, clock: Callable[[], float] = time.monotonic
+        self,
+        provider: Provider,
+        metrics: CallMetrics,
+        *,
+        ended: Ended | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(provider)
+        self._ended = ended
         self._model = provider.identity.model or provider.identity.system
         self._errors = metrics.errors
         self._in_flight = metrics.in_flight.labels(self._model)
@@ -71,6 +82,7 @@ class Metered(Around):
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """The answer of the provider within."""
         began, first = self._clock(), True
+        failure: ProviderError | None = None
         self._in_flight.inc()
         try:
             async with aclosing(self.provider.stream(call)) as deltas:
@@ -80,8 +92,12 @@ class Metered(Around):
                         first = False
                     yield delta
         except ProviderError as error:
+            failure = error
             self._errors.labels(self._model, error.category).inc()
             raise
         finally:
+            seconds = self._clock() - began
             self._in_flight.dec()
-            self._seconds.observe(self._clock() - began)
+            self._seconds.observe(seconds)
+            if self._ended is not None:
+                self._ended(seconds, failure)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from datetime import UTC, datetime
 
 import orjson
@@ -17,14 +15,18 @@ _about: ContextVar[dict[str, str]] = ContextVar("about")
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-@contextmanager
-def about(**names: str) -> Iterator[None]:
+class about:  # noqa: N801 - a context manager, which every request enters three times
     """Every line that is logged within names these things, beside those of the surroundings."""
-    token = _about.set({**_about.get({}), **names})
-    try:
-        yield
-    finally:
-        _about.reset(token)
+
+    def __init__(self, **names: str) -> None:
+        self._names = names
+        self._token: Token[dict[str, str]]
+
+    def __enter__(self) -> None:
+        self._token = _about.set({**_about.get({}), **self._names})
+
+    def __exit__(self, *exc: object) -> None:
+        _about.reset(self._token)
 
 
 def configure(level: str = "info") -> None:
@@ -34,6 +36,9 @@ def configure(level: str = "info") -> None:
     handler.setFormatter(_ForPeople() if sys.stderr.isatty() else _AsJson())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    # No line names its place in the code, its thread or its process, so nobody need look for them.
+    logging._srcfile = None  # as the standard library's guide to logging says
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
 
 
 def _add_context(record: logging.LogRecord) -> bool:

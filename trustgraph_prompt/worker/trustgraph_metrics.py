@@ -1,6 +1,6 @@
 """TrustGraph's own metrics (`tg_*`, as of its release 2.11) beside ours, so that its dashboards stay alive.
 
-Seen from outside: a broker around a broker and a provider around a provider, as in tracing.
+Seen from outside: a broker around a broker, as in tracing, and who is told of each call to a model.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, topics
 from trustgraph_prompt.broker import around as broker_around
 from trustgraph_prompt.broker.protocol import Caller, SubscriptionType
-from trustgraph_prompt.errors import BrokerError, CallTimeout, ProviderRateLimit
-from trustgraph_prompt.llm import Call, Delta, Provider
-from trustgraph_prompt.llm.provider import Around
+from trustgraph_prompt.errors import BrokerError, CallTimeout, ProviderError, ProviderRateLimit
+from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker import call_metrics, metrics
 from trustgraph_prompt.worker.flow import Flow
 
@@ -99,12 +98,26 @@ class TrustGraphMetrics:
         """The broker, whose consumers, producers and callers are counted; outside of one that traces."""
         return _CountedBroker(broker, self)
 
-    def provider(self, flow: Flow, provider: Provider) -> Provider:
-        """The provider of a flow, whose refusals are counted; inside of a limiter.
+    def calls(self, flow: Flow, provider: Provider) -> call_metrics.Ended:
+        """Who counts the calls of a flow to its provider: those refused for their rate.
 
         Calls for text completions are timed, too.
         """
-        return _CountedProvider(flow, provider, self)
+        refused = self.rate_limits.labels(self.processor, topics.queue_name(flow.input.topic))
+        timed: Histogram | None = None
+        if flow.input.kind == "text-completion":
+            timed = self.completion_seconds.labels(self.processor)
+            model = flow.model or provider.identity.model or provider.identity.system
+            temperature = "" if flow.temperature is None else str(flow.temperature)
+            self.model.labels(self.processor).info({"model": model, "temperature": temperature})
+
+        def ended(seconds: float, failure: ProviderError | None) -> None:
+            if isinstance(failure, ProviderRateLimit):
+                refused.inc()
+            if timed is not None:
+                timed.observe(seconds)
+
+        return ended
 
 
 class _CountedBroker(broker_around.Around):
@@ -223,33 +236,6 @@ class _CountedCaller:
             raise
         finally:
             self._seconds.observe(self._clock() - began)
-
-
-class _CountedProvider(Around):
-    def __init__(self, flow: Flow, provider: Provider, counts: TrustGraphMetrics) -> None:
-        super().__init__(provider)
-        self._clock = counts.clock
-        self._rate_limits = counts.rate_limits.labels(counts.processor, topics.queue_name(flow.input.topic))
-        self._seconds = None
-        if flow.input.kind == "text-completion":
-            self._seconds = counts.completion_seconds.labels(counts.processor)
-            model = flow.model or provider.identity.model or provider.identity.system
-            temperature = "" if flow.temperature is None else str(flow.temperature)
-            counts.model.labels(counts.processor).info({"model": model, "temperature": temperature})
-
-    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
-        """The answer of the provider within."""
-        began = self._clock()
-        try:
-            async with aclosing(self.provider.stream(call)) as deltas:
-                async for delta in deltas:
-                    yield delta
-        except ProviderRateLimit:
-            self._rate_limits.inc()
-            raise
-        finally:
-            if self._seconds is not None:
-                self._seconds.observe(self._clock() - began)
 
 
 def _service(topic: str) -> str:
