@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
 
 import pulsar
 from pulsar.asyncio import Client
 
 from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.closing import ended_badly
 from trustgraph_prompt.broker.envelope import Letter
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
@@ -37,13 +39,12 @@ class LetterBox:
         opening = self._openings.get(topic)
         if opening is None:
             opening = self._openings[topic] = asyncio.create_task(self._open(topic, retained))
-        try:
-            return await asyncio.shield(opening)
-        except BrokerError:
-            # The next letter tries again, unless another has begun to.
-            if self._openings.get(topic) is opening:
-                del self._openings[topic]
-            raise
+            opening.add_done_callback(partial(self._opened, topic))
+        return await asyncio.shield(opening)
+
+    def _opened(self, topic: str, opening: asyncio.Task[PulsarProducer]) -> None:
+        if ended_badly(opening):
+            del self._openings[topic]  # the next letter tries again, also where nobody has waited for this
 
     async def _open(self, topic: str, retained: bool) -> PulsarProducer:
         if retained:
