@@ -10,7 +10,7 @@ A topic is `persistent://tenant/namespace/name` or `non-persistent://…` (`topi
   takes in eagerly and buffers, so that the broker drops nothing; nothing comes twice.
 
 Whatever is closed says farewell to the broker, and waits a second at most for an answer: one that is away
-must not keep a process from ending.
+must not keep a process from ending. (The embedded one is a file, and is waited for where that is locked.)
 
 A message is at most 5,000,000 bytes of payload, key and properties together. Delays are as coarse as a
 second, and only shared subscriptions of persistent topics know them: to others a message comes at once.

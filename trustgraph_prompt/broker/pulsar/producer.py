@@ -6,15 +6,14 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
-from functools import partial
 from typing import Final
 
 import pulsar
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import envelope
-from trustgraph_prompt.broker.closing import Ending, ended_badly, farewell
-from trustgraph_prompt.broker.pulsar.errors import translating
+from trustgraph_prompt.broker.closing import Ending, farewell
+from trustgraph_prompt.broker.pulsar.errors import translated, translating
 from trustgraph_prompt.broker.pulsar.in_flight import InFlight
 from trustgraph_prompt.broker.pulsar.messages import id_of
 from trustgraph_prompt.errors import BrokerClosed
@@ -56,27 +55,36 @@ class PulsarProducer:
         envelope.check_delay(self.topic, deliver_after)
         delay = timedelta(seconds=deliver_after) if deliver_after and deliver_after > 0 else None
         await self._in_flight.enter(size)
-        if self._closed:
-            self._in_flight.leave(size)
-            raise BrokerClosed(f"the producer of {self.topic} has been closed")
-        sending = asyncio.create_task(
-            self._producer.send(data, properties=carried, partition_key=key, deliver_after=delay)
-        )
-        sending.add_done_callback(partial(self._sent, size))
-        with translating(self.topic):
-            # Whoever no longer waits for it: the client has the message until it is confirmed or given up.
-            return id_of(await asyncio.shield(sending))
-
-    def _sent(self, size: int, sending: asyncio.Task[pulsar.MessageId]) -> None:
-        self._in_flight.leave(size)
-        ended_badly(sending)
+        leave = self._in_flight.leave
+        try:
+            if self._closed:
+                raise BrokerClosed(f"the producer of {self.topic} has been closed")
+            number = await self._producer.send(
+                data, properties=carried, partition_key=key, deliver_after=delay
+            )
+        except PulsarException as error:
+            raise translated(error.error(), self.topic, str(error)) from error
+        except asyncio.CancelledError:
+            leave = self._leave_later
+            raise
+        finally:
+            leave(size)
+        return id_of(number)
 
     async def close(self) -> None:
         self._closed = True
         await farewell(self._ending.reach())
 
-    async def _end(self) -> None:
+    def _leave_later(self, size: int) -> None:
+        """Nobody waits for it any more, but the client has it until it is confirmed or has failed."""
+        flushing = asyncio.create_task(self._flush())
+        flushing.add_done_callback(lambda _: self._in_flight.leave(size))
+
+    async def _flush(self) -> None:
         with suppress(PulsarException):
             await self._producer.flush()
+
+    async def _end(self) -> None:
+        await self._flush()
         with suppress(PulsarException):
             await self._producer.close()
