@@ -48,14 +48,49 @@ async def test_one_caller_serves_all_who_ask_over_a_pair_of_topics(broker: Broke
     await callers.close()
 
 
-async def test_a_caller_that_was_closed_is_opened_again(broker: Broker, echo: Pair) -> None:
+async def test_a_caller_that_was_forgotten_is_opened_again(broker: Broker, echo: Pair) -> None:
     callers = Callers(broker)
     await ask(callers.between(*echo), b"a")
-    await callers.close()
+    await callers.forget(*echo)
 
     assert await ask(callers.between(*echo), b"b") == b"b"
 
     await callers.close()
+
+
+async def test_callers_that_were_closed_open_no_other(broker: Broker, echo: Pair) -> None:
+    callers = Callers(broker)
+    caller = callers.between(*echo)
+    await ask(caller, b"a")
+    await callers.close()
+
+    with pytest.raises(BrokerUnavailable):
+        await ask(caller, b"b")
+
+
+async def test_callers_are_closed_at_once_however_long_each_takes(broker: Broker, echo: Pair) -> None:
+    all_are_being_closed = asyncio.Barrier(5)
+
+    class Slow:
+        """A broker whose callers end when the last of them is being closed."""
+
+        async def caller(self, request: str, response: str) -> Caller:
+            caller = await broker.caller(*echo)
+            close = caller.close
+
+            async def wait() -> None:
+                await all_are_being_closed.wait()
+                await close()
+
+            caller.close = wait  # type: ignore[method-assign]
+            return caller
+
+    callers = Callers(Slow())  # type: ignore[arg-type]
+    for n in range(5):
+        await ask(callers.between(f"{n}", "out"), b"a")
+
+    async with asyncio.timeout(30):
+        await callers.close()
 
 
 async def test_closing_ends_the_calls_under_way(broker: Broker, space: str) -> None:

@@ -18,7 +18,7 @@ from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider, To
 from trustgraph_prompt.worker.call_metrics import Metered
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.trustgraph_metrics import TrustGraphMetrics
+from trustgraph_prompt.worker.trustgraph.metrics import TrustGraphMetrics
 
 #: Name in the exposition, type, labels: as the classes of release 2.11.1 declare them.
 THEIRS = {

@@ -18,7 +18,7 @@ from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Input
 from trustgraph_prompt.worker.loop import FlowLoop
 from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.outbox import Producers
+from trustgraph_prompt.worker.producers import Producers
 
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
 

@@ -95,6 +95,21 @@ async def test_it_keeps_no_more_text_than_it_may() -> None:
     assert 1 <= kept < 4
 
 
+async def test_an_answer_of_a_cache_is_kept_only_until_it_went_out() -> None:
+    known = Journal()
+    hit = Outcome("hi", Reason.SUCCESS, Contract.from_schema(None, format="text"), cached=True)
+
+    async with known.entry("f", "r", b"x") as entry:
+        entry.asked = PROMPT, hit
+
+    async with known.entry("f", "r", b"x") as entry:
+        assert entry.asked is not None
+        entry.answered = True
+
+    async with known.entry("f", "r", b"x") as entry:
+        assert entry.asked is None
+
+
 async def test_an_answer_too_long_to_keep_is_let_go() -> None:
     known = Journal()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Providers:
-    """Made when the first flow that wants it begins, closed when the last has ended; several may share one.
+    """The providers of the flows. Flows that want the same share it; it is closed when the last has ended.
 
     A flow that names none is answered by `default` of its model. `dress` puts what observes and limits it
     around that of a flow. `broker` is the URL of the broker whose `callers` are used.
@@ -40,12 +40,13 @@ class Providers:
 
     def of(self, flow: Flow) -> Provider:
         """The provider of a flow that begins. Raises `ConfigError`."""
-        choice = flow.provider, flow.model
-        if choice not in self._held:
-            self._held[choice] = _Held(self._named(flow) or self._default(flow.model))
-        held = self._held[choice]
+        held = self._hold(flow)
         held.flows += 1
         return self._dress(flow, held.provider)
+
+    def check(self, flow: Flow) -> None:
+        """Raises what `of` would for a flow that is to begin later."""
+        self._hold(flow)
 
     async def released(self, flow: Flow) -> None:
         """A flow has ended."""
@@ -64,6 +65,12 @@ class Providers:
         """Close them all."""
         for held in self._held.values():
             await held.provider.close()
+
+    def _hold(self, flow: Flow) -> _Held:
+        choice = flow.provider, flow.model
+        if choice not in self._held:
+            self._held[choice] = _Held(self._named(flow) or self._default(flow.model))
+        return self._held[choice]
 
     def _named(self, flow: Flow) -> Provider | None:
         """The provider that the flow itself names. Raises `ConfigError`."""

@@ -66,7 +66,7 @@ async def _serve(service: Service, tracing: Tracing) -> None:
     from trustgraph_prompt.worker.metrics import Metrics
     from trustgraph_prompt.worker.patience import insist
     from trustgraph_prompt.worker.process import collect_seldom, signals
-    from trustgraph_prompt.worker.trustgraph_metrics import TrustGraphMetrics
+    from trustgraph_prompt.worker.trustgraph.metrics import TrustGraphMetrics
 
     health, metrics = Health(), Metrics()
     metrics.calls.watch(service.limits)
@@ -81,7 +81,13 @@ async def _serve(service: Service, tracing: Tracing) -> None:
     callers = Callers()
     providers = Providers(service.default, callers, service.broker, dress)
     for flow in service.flows:
-        providers.of(flow)  # what is wrong with one is wrong usage, and said before anything begins
+        providers.check(flow)  # what is wrong with one is wrong usage, and said before anything begins
+
+    async def released(flow: Flow) -> None:
+        await providers.released(flow)
+        if theirs is not None:
+            theirs.forget(flow)
+
     async with AsyncExitStack() as closing:
         stopping = closing.enter_context(signals())
         closing.push_async_callback(tracing.close)
@@ -104,7 +110,7 @@ async def _serve(service: Service, tracing: Tracing) -> None:
             service.flows,
             service.prompts,
             providers.of,
-            released=providers.released,
+            released=released,
             config_topic=service.config_topic,
             processor=processor,
             fetched=theirs.configured if theirs else lambda version: None,

@@ -14,7 +14,7 @@ from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 class Callers:
     """Opened when first called, and anew after one broke: its calls fail, later ones do not.
 
-    `broker` may be set later; until then there is nobody to call.
+    `broker` may be set later; until then there is nobody to call, nor once they are closed.
     """
 
     def __init__(self, broker: Broker | None = None) -> None:
@@ -31,9 +31,9 @@ class Callers:
             await pair.close()
 
     async def close(self) -> None:
-        """Close them all; calls under way raise `BrokerClosed`."""
-        for pair in self._pairs.values():
-            await pair.close()
+        """Close them all for good; calls under way raise `BrokerClosed`."""
+        self.broker = None
+        await asyncio.gather(*(pair.close() for pair in self._pairs.values()))
 
 
 class _Pair:
@@ -71,6 +71,6 @@ class _Pair:
                 await self.close()
             if self._opened is None:
                 if self._callers.broker is None:
-                    raise BrokerUnavailable("there is no broker yet")
+                    raise BrokerUnavailable("there is no broker to call over")
                 self._opened = await self._callers.broker.caller(self._request, self._response)
             return self._opened

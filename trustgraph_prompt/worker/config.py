@@ -20,7 +20,7 @@ from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.outbox import Producers
+from trustgraph_prompt.worker.producers import Producers
 from trustgraph_prompt.worker.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,10 @@ class Prompts(Mapping[str, PromptSet]):
         return await self._build({workspace for workspace, _ in changes})
 
     async def replace(self, workspace: str, entries: Mapping[str, str | bytes]) -> PromptSet:
-        """Swap in all entries of a workspace, which may be a new one. Not for several tasks at a time."""
+        """Swap in all entries of a workspace, which may be a new one.
+
+        Several workspaces may be replaced at a time, each by one task.
+        """
         self._entries[workspace] = dict(entries)
         return (await self._build({workspace}))[workspace]
 

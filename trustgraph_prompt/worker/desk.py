@@ -14,7 +14,7 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.health import Health
 from trustgraph_prompt.worker.journal import Journal
 from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.outbox import Producers
+from trustgraph_prompt.worker.producers import Producers
 from trustgraph_prompt.worker.tracing import Tracing
 from trustgraph_prompt.worker.watch import Watch
 

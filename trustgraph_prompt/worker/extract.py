@@ -25,7 +25,7 @@ from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.gather import Gatherer, Job, Result
 from trustgraph_prompt.worker.loop import FlowLoop
 from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.outbox import Producers
+from trustgraph_prompt.worker.producers import Producers
 
 REQUESTS: Final = "persistent://local/extract/requests"
 ANSWERS: Final = "persistent://local/extract/answers"

@@ -52,6 +52,11 @@ class Outputs:
     response: str | None = None
     objects: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def topics(self) -> frozenset[str]:
+        """All topics that the flow publishes on."""
+        return frozenset(filter(None, (self.answers, self.response, *self.objects.values())))
+
     def topic_of(self, value: object, discriminator: str | None) -> str | None:
         """The topic of an object, None where the flow publishes no objects."""
         kind = value.get(discriminator) if discriminator and isinstance(value, dict) else None

@@ -49,6 +49,11 @@ class Entry:
         self.asked, self.begun, self.told, self.answered = None, False, 0, False
 
     @property
+    def of_use(self) -> bool:
+        """Whether it spares a redelivery anything. What came from a cache and went out is had there again."""
+        return self.asked is not None and not (self.asked[1].cached and self.answered)
+
+    @property
     def weight(self) -> int:
         texts = sum(len(call.text) for call in self.asked[1].calls) if self.asked else 0
         return ENTRY_WEIGHT + PARSED * texts
@@ -80,5 +85,5 @@ class Journal:
             entry._users -= 1
             if not entry._users:
                 del self._running[key]
-                if entry.asked is not None and entry.weight <= MAX_WEIGHT:
+                if entry.of_use and entry.weight <= MAX_WEIGHT:
                     self._done[key] = entry

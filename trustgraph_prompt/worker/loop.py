@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 
 from trustgraph_prompt.broker import Consumer, Message
@@ -15,6 +15,7 @@ from trustgraph_prompt.worker import logs
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.handle import handle
+from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.request import Request, decode
 from trustgraph_prompt.worker.settle import Settler
 from trustgraph_prompt.worker.tracing import Tell
@@ -48,7 +49,7 @@ class FlowLoop:
         self._slots = asyncio.Semaphore(flow.concurrency)
         self._consumer: Consumer | None = None
         self._successor: asyncio.Task[Consumer | None] | None = None
-        self._closing: AsyncExitStack
+        self._open: set[Consumer] = set()
         self._tasks: asyncio.TaskGroup
         self._in_work: set[asyncio.Task[None]] = set()
         self._stopping = stopping or asyncio.Event()
@@ -56,16 +57,20 @@ class FlowLoop:
 
     async def serve(self) -> None:
         """Until `stop`, and everything in work is settled. A consumer that breaks is replaced at once."""
-        async with AsyncExitStack() as self._closing, asyncio.TaskGroup() as self._tasks:
-            while consumer := await self._next_consumer():
-                try:
-                    check, renew = partial(self._check, consumer), partial(self._renew, consumer)
-                    with self._desk.watch.over(self._part, check, renew):
-                        await self._receive(consumer)
-                except BrokerError as error:
-                    log.error("flow %s lost its consumer: %s", self._flow.name, error)
-                    await _close(consumer)  # what it holds comes back, and the journal knows what it is
-                    await self._desk.sleep(SECONDS_BEFORE_ANOTHER)
+        self._successor = None
+        try:
+            async with asyncio.TaskGroup() as self._tasks:
+                while consumer := await self._next_consumer():
+                    try:
+                        check, renew = partial(self._check, consumer), partial(self._renew, consumer)
+                        with self._desk.watch.over(self._part, check, renew):
+                            await self._receive(consumer)
+                    except BrokerError as error:
+                        log.error("flow %s lost its consumer: %s", self._flow.name, error)
+                        await self._close(consumer)  # what it holds comes back, and the journal knows it
+                        await self._desk.sleep(SECONDS_BEFORE_ANOTHER)
+        finally:
+            await asyncio.gather(*map(self._close, list(self._open)))
         self._desk.watch.forget(self._part)
 
     async def stop(self) -> None:
@@ -87,13 +92,13 @@ class FlowLoop:
             self._consumer = await self._successor
             self._successor = None
         else:
-            self._consumer = None if self._stopping.is_set() else await self._open()
+            self._consumer = None if self._stopping.is_set() else await self._take_place()
         return self._consumer
 
-    async def _open(self) -> Consumer | None:
+    async def _take_place(self) -> Consumer | None:
         consumer = await self._subscribe()
         if consumer is not None:
-            self._closing.push_async_callback(_close, consumer)
+            self._open.add(consumer)
             if self._stopping.is_set():
                 await _stop(consumer)
         return consumer
@@ -116,15 +121,35 @@ class FlowLoop:
             self._successor = self._tasks.create_task(self._replace(consumer))
 
     async def _replace(self, consumer: Consumer) -> Consumer | None:
-        await (_close(consumer) if self._flow.input.persistent else _stop(consumer))
-        return await self._open()
+        await (self._close(consumer) if self._flow.input.persistent else _stop(consumer))
+        return await self._take_place()
 
     async def _receive(self, consumer: Consumer) -> None:
-        """Until the consumer gives nothing more. Raises `BrokerError`."""
+        """Until the consumer gives nothing more; it is closed when all is settled. Raises `BrokerError`."""
         settler = Settler(self._flow, consumer, self._desk)
+        unsettled: set[asyncio.Task[None]] = set()
+
+        def settled(task: asyncio.Task[None]) -> None:
+            unsettled.discard(task)
+            self._slots.release()
+
         while message := await self._next(consumer):
             task = self._tasks.create_task(self._one(message, settler))
-            task.add_done_callback(lambda _: self._slots.release())
+            unsettled.add(task)
+            task.add_done_callback(settled)
+        self._tasks.create_task(self._close_after(unsettled, consumer))
+
+    async def _close_after(self, unsettled: set[asyncio.Task[None]], consumer: Consumer) -> None:
+        if unsettled:
+            await asyncio.wait(unsettled)
+        await self._close(consumer)
+
+    async def _close(self, consumer: Consumer) -> None:
+        self._open.discard(consumer)
+        try:
+            await consumer.close()
+        except BrokerError as error:
+            log.warning("a consumer could not be closed: %s", error)
 
     async def _next(self, consumer: Consumer) -> Message | None:
         """A free slot, then a message; without one the slot is free again."""
@@ -140,73 +165,67 @@ class FlowLoop:
                 self._slots.release()
 
     async def _one(self, message: Message, settler: Settler) -> None:
-        """All that happens to one message; whatever goes wrong stays here."""
-        try:
-            await self._watched(message, settler)
-        except Exception:
-            log.exception("this is a defect of the worker; the message stays unacknowledged")
-
-    async def _watched(self, message: Message, settler: Settler) -> None:
+        """A message from its receipt to its settlement; whatever goes wrong stays here."""
         request = message.properties.get("id") or message.id
-        with (
-            logs.about(flow=self._flow.name, request=request),
-            self._desk.tracing.request(self._flow, message) as tell,
-        ):
-            if self._giving_up:
-                await settler.abandon(message)
-                return
-            task = asyncio.current_task()
-            assert task is not None
+        with logs.about(flow=self._flow.name, request=request):
+            try:
+                with self._desk.tracing.request(self._flow, message) as tell:
+                    await self._until_given_up(_Job(message), settler, tell)
+            except Exception:
+                log.exception("this is a defect of the worker; the message stays unacknowledged")
+
+    async def _until_given_up(self, job: _Job, settler: Settler, tell: Tell) -> None:
+        """Work on a message. What is given up is left to others, or its sender hears of it."""
+        task = asyncio.current_task()
+        assert task is not None
+        if not self._giving_up:
             self._in_work.add(task)
             try:
                 with self._desk.metrics.in_work(self._flow.name):
-                    await self._work(message, settler, tell)
+                    return await self._work(job, settler, tell)
             except asyncio.CancelledError:
                 if task.cancelling() > 1:  # there is no time even to say so
                     raise
-                await settler.abandon(message)
             finally:
                 self._in_work.discard(task)
+        await settler.abandon(job.message, job.request, job.entry)
 
-    async def _work(self, message: Message, settler: Settler, tell: Tell) -> None:
+    async def _work(self, job: _Job, settler: Settler, tell: Tell) -> None:
+        """Decode a message and settle it by what comes of it; `tell` hears of that."""
+        flow, message = self._flow, job.message
         try:
-            request = decode(message, self._flow)
+            job.request = request = decode(message, flow)
         except RequestError as error:
             await settler.settle(message, error)
             tell(error)
             return
         with logs.about(prompt=request.prompt[:LONGEST_NAME]):
-            result = await self._answer(message, request, settler)
-        if result is not None:
-            tell(result)
+            async with self._desk.journal.entry(flow.name, request.id, message.data) as job.entry:
+                tell(await self._handle(message, request, job.entry, settler))
 
-    async def _answer(
-        self, message: Message, request: Request, settler: Settler
-    ) -> Outcome | Exception | None:
-        """What came of it in the end, once the message is settled; None where it was abandoned."""
-        flow, desk = self._flow, self._desk
-        async with desk.journal.entry(flow.name, request.id, message.data) as entry:
-            result: Outcome | Exception | None = None
-            again: Message | None = message
+    async def _handle(
+        self, message: Message, request: Request, entry: Entry, settler: Settler
+    ) -> Outcome | Exception:
+        """What came of a request in the end, once its message is settled; tried as often as that takes."""
+        again: Message | None = message
+        while again is not None:
+            result: Outcome | Exception
             try:
-                while again is not None:
-                    try:
-                        last = again.deliveries >= flow.deliveries
-                        result = await handle(request, flow, desk, entry, last=last)
-                    except Exception as error:
-                        result = error
-                    again = await settler.settle(again, result, request, entry)
-            except asyncio.CancelledError:
-                await settler.abandon(message, request, entry)
-                return None
-            return result
+                last = again.deliveries >= self._flow.deliveries
+                result = await handle(request, self._flow, self._desk, entry, last=last)
+            except Exception as error:
+                result = error
+            again = await settler.settle(again, result, request, entry)
+        return result
 
 
-async def _close(consumer: Consumer) -> None:
-    try:
-        await consumer.close()
-    except BrokerError as error:
-        log.warning("a consumer could not be closed: %s", error)
+@dataclass(slots=True)
+class _Job:
+    """A message that is worked on, and what is known of it so far."""
+
+    message: Message
+    request: Request | None = None
+    entry: Entry | None = None
 
 
 async def _stop(consumer: Consumer) -> None:

@@ -1,25 +1,20 @@
-"""What is counted, in Prometheus' terms. Labels are bounded: flows, known prompts, models, reasons."""
+"""What is counted, in Prometheus' terms. Labels are bounded: flows, prompts, models, reasons."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from functools import cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.call_metrics import CallMetrics
+from trustgraph_prompt.worker.call_metrics import SECONDS, CallMetrics
 from trustgraph_prompt.worker.health import Health
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.worker.outbox import Producers
-
-SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
-
+    from trustgraph_prompt.worker.producers import Producers
 
 M = TypeVar("M", bound=MetricWrapperBase)
 
@@ -27,9 +22,22 @@ MAX_MODELS, MAX_MODEL = 100, 100
 """Names of models that are counted apart, and characters of each: the names are whatever servers say."""
 
 
-def labelled(metric: M) -> Callable[..., M]:
-    """The metric with these labels, which are few, sooner than its own `labels` finds it."""
-    return cache(metric.labels)
+class ByFlow(dict[tuple[str, ...], M]):
+    """A metric by its labels, of which the first is a flow; found sooner than by its own `labels`."""
+
+    def __init__(self, metric: M) -> None:
+        super().__init__()
+        self._metric = metric
+
+    def __missing__(self, labels: tuple[str, ...]) -> M:
+        self[labels] = child = self._metric.labels(*labels)
+        return child
+
+    def forget(self, flow: str) -> None:
+        """There is no such flow any more."""
+        for labels in [labels for labels in self if labels[0] == flow]:
+            del self[labels]
+            self._metric.remove(*labels)
 
 
 class Metrics:
@@ -39,16 +47,21 @@ class Metrics:
         self.registry = CollectorRegistry()
         prefix = "trustgraph_prompt_"
 
-        def counter(name: str, help: str, *labels: str) -> Counter:
-            return Counter(prefix + name, help, labels, registry=self.registry)
-
         def gauge(name: str, help: str, *labels: str) -> Gauge:
             return Gauge(prefix + name, help, labels, registry=self.registry)
 
-        self._outcomes = labelled(
-            counter("outcomes", "Requests that were asked, by what came of it", "flow", "prompt", "reason")
+        def by_flow(metric: M) -> ByFlow[M]:
+            self._by_flow.append(each := ByFlow(metric))
+            return each
+
+        def counter_by_flow(name: str, help: str, *labels: str) -> ByFlow[Counter]:
+            return by_flow(Counter(prefix + name, help, ("flow", *labels), registry=self.registry))
+
+        self._by_flow: list[ByFlow[Any]] = []
+        self._outcomes = counter_by_flow(
+            "outcomes", "Requests that were asked, by what came of it", "prompt", "reason"
         )
-        self._seconds = labelled(
+        self._seconds = by_flow(
             Histogram(
                 prefix + "ask_seconds",
                 "From asking to the outcome, all calls of a request",
@@ -57,40 +70,34 @@ class Metrics:
                 registry=self.registry,
             )
         )
-        self._objects = labelled(counter("objects", "Objects accepted", "flow", "prompt"))
-        self._rejected = labelled(
-            counter("objects_rejected", "Objects refused, by why", "flow", "prompt", "reason")
+        self._objects = counter_by_flow("objects", "Objects accepted", "prompt")
+        self._rejected = counter_by_flow("objects_rejected", "Objects refused, by why", "prompt", "reason")
+        self._truncated = counter_by_flow("answers_truncated", "Answers that stayed cut", "prompt")
+        self._calls = counter_by_flow(
+            "calls", "Calls to a model, by why they were made", "prompt", "model", "why"
         )
-        self._truncated = labelled(counter("answers_truncated", "Answers that stayed cut", "flow", "prompt"))
-        self._calls = labelled(
-            counter("calls", "Calls to a model, by why they were made", "flow", "prompt", "model", "why")
+        self._tokens = counter_by_flow("tokens", "Tokens paid for", "prompt", "model", "direction", "reason")
+        self._cost = counter_by_flow("cost", "Money paid, where the flow has a price", "prompt", "model")
+        self._lookups = counter_by_flow(
+            "cache_lookups",
+            "Requests of prompts with a cache, by whether it had an answer",
+            "prompt",
+            "result",
         )
-        self._tokens = labelled(
-            counter("tokens", "Tokens paid for", "flow", "prompt", "model", "direction", "reason")
+        self._in_work = by_flow(gauge("requests_in_work", "Requests in work now", "flow"))
+        self._put_off = counter_by_flow("requests_put_off", "Requests to be tried again later")
+        self._buried = counter_by_flow("dead_letters", "Requests that became dead letters", "error")
+        self._unsettled = counter_by_flow(
+            "requests_unsettled", "Requests whose messages could be neither acknowledged, put off nor buried"
         )
-        self._cost = labelled(
-            counter("cost", "Money paid, where the flow has a price", "flow", "prompt", "model")
-        )
-        self._lookups = labelled(
-            counter(
-                "cache_lookups",
-                "Requests of prompts with a cache, by whether it had an answer",
-                "flow",
-                "prompt",
-                "result",
-            )
-        )
-        self._in_work = labelled(gauge("requests_in_work", "Requests in work now", "flow"))
-        self._put_off = counter("requests_put_off", "Requests to be tried again later", "flow")
-        self._buried = counter("dead_letters", "Requests that became dead letters", "flow", "error")
-        self._ready = gauge("ready", "Whether requests are being served (1)")
-        self._well = gauge(
-            "healthy", "Whether a part was seen to work (1) when it was last looked at", "part"
-        )
-        self._received = labelled(
+        self._received = by_flow(
             gauge(
                 "last_received_timestamp_seconds", "When a message was last received, since the epoch", "flow"
             )
+        )
+        self._ready = gauge("ready", "Whether requests are being served (1)")
+        self._well = gauge(
+            "healthy", "Whether a part was seen to work (1) when it was last looked at", "part"
         )
         self._published = gauge(
             "last_published_timestamp_seconds", "When something was last published, since the epoch"
@@ -106,26 +113,26 @@ class Metrics:
 
     def in_work(self, flow: str) -> AbstractContextManager[object]:
         """One request more in work, for the time of the block."""
-        return self._in_work(flow).track_inprogress()
+        return self._in_work[(flow,)].track_inprogress()
 
     def asked(self, flow: str, prompt: str, outcome: Outcome, seconds: float) -> None:
         """A request was asked; everything is read from its outcome."""
         reason = outcome.reason.value
-        self._outcomes(flow, prompt, reason).inc()
-        self._seconds(flow, prompt).observe(seconds)
+        self._outcomes[flow, prompt, reason].inc()
+        self._seconds[flow, prompt].observe(seconds)
         if isinstance(outcome.value, list):
-            self._objects(flow, prompt).inc(len(outcome.value))
+            self._objects[flow, prompt].inc(len(outcome.value))
         for rejected in outcome.rejected:
-            self._rejected(flow, prompt, rejected.issues[0].reason.value).inc()
+            self._rejected[flow, prompt, rejected.issues[0].reason.value].inc()
         if outcome.truncated:
-            self._truncated(flow, prompt).inc()
+            self._truncated[flow, prompt].inc()
         for call in outcome.calls:
             model = self._known(call.model or "")
-            self._calls(flow, prompt, model, call.why).inc()
-            self._tokens(flow, prompt, model, "in", reason).inc(call.usage.prompt_tokens or 0)
-            self._tokens(flow, prompt, model, "out", reason).inc(call.usage.completion_tokens or 0)
+            self._calls[flow, prompt, model, call.why].inc()
+            self._tokens[flow, prompt, model, "in", reason].inc(call.usage.prompt_tokens or 0)
+            self._tokens[flow, prompt, model, "out", reason].inc(call.usage.completion_tokens or 0)
             if call.cost is not None:
-                self._cost(flow, prompt, model).inc(call.cost)
+                self._cost[flow, prompt, model].inc(call.cost)
 
     def _known(self, model: str) -> str:
         """The model as a label; "other" for one too many."""
@@ -136,7 +143,7 @@ class Metrics:
 
     def looked_up(self, flow: str, prompt: str, *, hit: bool) -> None:
         """A request of a prompt with a cache was answered: from there, or by asking."""
-        self._lookups(flow, prompt, "hit" if hit else "miss").inc()
+        self._lookups[flow, prompt, "hit" if hit else "miss"].inc()
 
     def watch(self, health: Health, producers: Producers) -> None:
         """Show whether the worker is ready, and how its publishing goes."""
@@ -154,15 +161,24 @@ class Metrics:
 
     def received(self, flow: str) -> None:
         """A message was received."""
-        self._received(flow).set_to_current_time()
+        self._received[(flow,)].set_to_current_time()
 
     def put_off(self, flow: str) -> None:
         """A request is to be tried again later."""
-        self._put_off.labels(flow).inc()
+        self._put_off[(flow,)].inc()
 
     def buried(self, flow: str, error: str) -> None:
         """A request became a dead letter."""
-        self._buried.labels(flow, error).inc()
+        self._buried[flow, error].inc()
+
+    def unsettled(self, flow: str) -> None:
+        """What was to become of a request's message, the broker does not let it."""
+        self._unsettled[(flow,)].inc()
+
+    def forget_flow(self, flow: str) -> None:
+        """There is no such flow any more."""
+        for metric in self._by_flow:
+            metric.forget(flow)
 
     def configured(self, workspace: str, snapshot: PromptSet) -> None:
         """A snapshot was swapped in."""

@@ -23,6 +23,9 @@ SECONDS_TO_TAKE_OVER = 30.0
 SECONDS_TO_GIVE_UP = 5.0
 """What is left at the end of a drain may take so long to be answered with an error."""
 
+SECONDS_AFTER_A_DEFECT = 5.0
+"""Before a flow that broke off is served anew."""
+
 
 class Serving:
     """Serves a changing set of flows; one that cannot be served disturbs no other.
@@ -46,6 +49,7 @@ class Serving:
         self._said = said
         self._drain_timeout = drain_timeout
         self._released = released
+        self._wanted: set[str] = set()
         self._running: dict[str, _Running] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._draining = asyncio.Event()
@@ -64,6 +68,9 @@ class Serving:
         if self._draining.is_set():
             return
         wanted = {flow.name: flow for flow in flows}
+        for name in self._wanted - wanted.keys():
+            self._said.pop(_what(name), None)
+        self._wanted = set(wanted)
         before, self._running = self._running, {}
         for name, flow in wanted.items():
             if name in before and before[name].flow == flow:
@@ -71,8 +78,6 @@ class Serving:
             elif (running := self._begin(flow)) is not None:
                 self._running[name] = running
         for name, running in before.items():
-            if name not in wanted:
-                self._said.pop(_what(running.flow), None)
             self._end(running, self._running.get(name))
 
     async def begun(self) -> None:
@@ -90,7 +95,7 @@ class Serving:
             await asyncio.wait(self._ending)
 
     def _begin(self, flow: Flow) -> _Running | None:
-        what = _what(flow)
+        what = _what(flow.name)
         try:
             provider = self._desk.provider(flow)
         except ConfigError as error:
@@ -110,11 +115,11 @@ class Serving:
             try:
                 await running.loop.serve()
             except Exception:
-                log.exception("this is a defect of the worker; %s is served anew", _what(running.flow))
-                await self._desk.sleep(SECONDS_TO_GIVE_UP)
+                log.exception("this is a defect of the worker; %s is served anew", _what(running.flow.name))
+                await self._desk.sleep(SECONDS_AFTER_A_DEFECT)
 
     async def _subscribe(self, running: _Running) -> Consumer | None:
-        flow, what = running.flow, _what(running.flow)
+        flow, what = running.flow, _what(running.flow.name)
         consumer = await insist(what, partial(self._attempt, running), self._said, running.stopping)
         running.tried.set()
         if consumer is not None:
@@ -131,7 +136,9 @@ class Serving:
 
     def _end(self, running: _Running, successor: _Running | None = None) -> None:
         """In the background; not before its `successor` has had its try."""
-        ending = asyncio.create_task(self._finish(running, successor), name=f"end of {_what(running.flow)}")
+        ending = asyncio.create_task(
+            self._finish(running, successor), name=f"end of {_what(running.flow.name)}"
+        )
         self._ending.add(ending)
         ending.add_done_callback(self._ending.discard)
 
@@ -144,10 +151,19 @@ class Serving:
         await self._wind_down(running)
         if self._released is not None:
             await self._released(running.flow)
+        await self._clear_away(running.flow)
         log.info("ended", extra={"flow": running.flow.name})
 
+    async def _clear_away(self, flow: Flow) -> None:
+        """What of an ended flow no other needs: they come and go for as long as the process lives."""
+        if flow.name not in self._running:
+            self._desk.failing.pop(flow.name, None)
+            self._desk.metrics.forget_flow(flow.name)
+        needed = {topic for running in self._running.values() for topic in running.flow.outputs.topics}
+        await self._desk.producers.forget(flow.outputs.topics - needed)
+
     async def _wind_down(self, running: _Running) -> None:
-        what = _what(running.flow)
+        what = _what(running.flow.name)
         stopping = asyncio.create_task(running.loop.stop(), name=f"stop of {what}")
         _, late = await asyncio.wait([running.task], timeout=self._drain_timeout)
         if late:
@@ -172,5 +188,5 @@ class _Running:
     task: asyncio.Task[None] = field(init=False)
 
 
-def _what(flow: Flow) -> str:
-    return f"flow {flow.name}"
+def _what(flow: str) -> str:
+    return f"flow {flow}"

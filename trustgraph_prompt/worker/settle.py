@@ -28,8 +28,8 @@ from trustgraph_prompt.worker.asking import is_away, is_transient
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Entry
-from trustgraph_prompt.worker.outbox import refusal, send_response
 from trustgraph_prompt.worker.request import Request, request_id
+from trustgraph_prompt.worker.responses import refusal, send_response
 
 log = logging.getLogger(__name__)
 
@@ -124,7 +124,7 @@ class Settler:
         decision = verdict(result)
         self._note(result)
         if isinstance(decision, Done):
-            await self._patiently(self._consumer.acknowledge, message)
+            await self._settled(self._consumer.acknowledge, message)
             return None
         if isinstance(decision, Again) and _may_go_on(result, entry):
             if decision.away:
@@ -132,9 +132,9 @@ class Settler:
             if message.deliveries < self._flow.deliveries:
                 return await self._put_off(message, decision, request, entry)
         if isinstance(result, Exception):
-            await self._patiently(self._refuse, message, decision.error)
-        await self._patiently(self._give_up, message, decision, request)
-        if entry is not None and not self._is_completion(message):
+            await self._refused(message, decision.error)
+        gone = await self._settled(self._bury_or_drop, message, decision, request)
+        if gone and entry is not None and not self._is_completion(message):
             entry.forget()  # when the dead letter is replayed, it is asked anew
         return None
 
@@ -155,7 +155,7 @@ class Settler:
             error = Error("shutting-down", "the worker is shutting down; ask again")
             await self._refuse(message, error)
             if persistent:
-                await self._give_up(message, Dead(error, "the worker ended within the answer"), request)
+                await self._bury_or_drop(message, Dead(error, "the worker ended within the answer"), request)
         except BrokerError as error:
             log.error("could not even answer: %s", error)
 
@@ -180,7 +180,7 @@ class Settler:
         log.warning("%s; again in %.1f s", decision.why, pause)
         begun = entry is not None and entry.begun  # only this process knows what the requester has
         if self._flow.input.persistent and not begun:
-            await self._patiently(self._consumer.retry, message, pause)
+            await self._settled(self._consumer.retry, message, pause)
             return None
         left = inf if request is None else request.seconds_left(self._flow.budget, self._desk.clock())
         await self._desk.sleep(min(pause, LONGEST_PAUSE, max(0.0, left - SECONDS_FOR_THE_LAST)))
@@ -191,7 +191,7 @@ class Settler:
         if id is not None:
             await send_response(self._desk.producers, self._flow, id, refusal(self._flow, error))
 
-    async def _give_up(self, message: Message, decision: Again | Dead, request: Request | None) -> None:
+    async def _bury_or_drop(self, message: Message, decision: Again | Dead, request: Request | None) -> None:
         """A dead letter; nobody needs one of a text completion, whose requester asks again if it wants to."""
         error, why = decision.error, decision.why
         if not self._has_dead_letters(message):
@@ -223,21 +223,30 @@ class Settler:
             head = replace(message, data=message.data[:MAX_BURIED])
             await self._consumer.bury(head, error.message, properties)
 
-    async def _patiently(self, action: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
-        """As often as it takes while the broker is away.
+    async def _refused(self, message: Message, error: Error) -> None:
+        try:
+            await self._patiently(self._refuse, message, error)
+        except BrokerError as trouble:
+            log.error("nobody is told that there is no answer: %s", trouble)
 
-        What cannot be settled at all stays unacknowledged: the broker gives it out again when the consumer
-        ends.
-        """
+    async def _settled(self, action: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> bool:
+        """Whether the message is settled. Otherwise the broker gives it out again when the consumer ends."""
+        try:
+            await self._patiently(action, *args)
+        except BrokerError as trouble:
+            log.error("the message stays unacknowledged: %s", trouble)
+            self._desk.metrics.unsettled(self._flow.name)
+            return False
+        return True
+
+    async def _patiently(self, action: Callable[..., Coroutine[Any, Any, None]], *args: Any) -> None:
+        """As often as it takes while the broker is away. Raises any other `BrokerError`."""
         for attempt in count():
             try:
                 return await action(*args)
             except BrokerUnavailable as error:
                 log.warning("the broker is away: %s", error)
                 await self._desk.sleep(full_jitter(attempt))
-            except BrokerError as error:
-                log.error("the message stays unacknowledged: %s", error)
-                return
 
 
 def _loggable(cause: ProviderError) -> str:

@@ -24,8 +24,8 @@ from trustgraph_prompt.worker.asking import put
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Entry
-from trustgraph_prompt.worker.outbox import in_parts, send_response
 from trustgraph_prompt.worker.request import Request
+from trustgraph_prompt.worker.responses import in_parts, send_response
 
 PROMPT = PromptDefinition(
     "text-completion", Template.compile("{{ prompt }}"), Contract.from_schema(None, format="text")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import time
@@ -33,11 +33,20 @@ class Watch:
     """Looks at the parts of a worker every few seconds, and says in `health` and `metrics` which are away.
 
     A part that is gone for good is renewed; all others may come back by themselves, and are then waited for
-    no more.
+    no more. Where there are `notes`, it is only noted there that a place on the broker is away while others
+    stand: the worker is as ready as it would be without it.
     """
 
-    def __init__(self, health: Health, metrics: Metrics, *, clock: Callable[[], float] = time) -> None:
+    def __init__(
+        self,
+        health: Health,
+        metrics: Metrics,
+        *,
+        notes: MutableMapping[str, str] | None = None,
+        clock: Callable[[], float] = time,
+    ) -> None:
         self._health = health
+        self._notes = health.waiting if notes is None else notes
         self._metrics = metrics
         self._clock = clock
         self._parts: list[_Part] = []
@@ -56,7 +65,7 @@ class Watch:
         finally:
             self._parts.remove(part)
             part.leave_alone()
-            self._health.waiting.pop(name, None)
+            self._unsay(name)
             self._metrics.part(name, well=False)
 
     def forget(self, name: str) -> None:
@@ -97,15 +106,23 @@ class Watch:
         gone = isinstance(part.trouble, BrokerClosed)
         away = gone or part.failures >= FAILURES
         self._metrics.part(part.name, well=not away)
+        was_away = self._unsay(part.name)
         if part.trouble is None or not away:
-            if self._health.waiting.pop(part.name, None):
+            if was_away:
                 log.info("%s is back", part.name)
             return
-        if part.name not in self._health.waiting:
+        if not was_away:
             log.error("%s is away: %s", part.name, part.trouble)
-        self._health.waiting[part.name] = lasting(part.trouble, part.since)
+        one_of_many = answers and part.renew is not None
+        said = self._notes if one_of_many else self._health.waiting
+        said[part.name] = lasting(part.trouble, part.since)
         if gone or (answers and self._clock() - part.since > SECONDS_TO_RENEWAL):
             part.begin_renewal()
+
+    def _unsay(self, name: str) -> bool:
+        """Whether it was said that the part is away."""
+        said = [each.pop(name, None) for each in (self._health.waiting, self._notes)]
+        return any(said)
 
 
 @dataclass(eq=False)

@@ -15,9 +15,10 @@ from trustgraph_prompt.worker.config import ConfigTopic, Prompts
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.health import Health
+from trustgraph_prompt.worker.loop import SECONDS_BEFORE_ANOTHER
 from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.outbox import Producers
 from trustgraph_prompt.worker.patience import insist
+from trustgraph_prompt.worker.producers import Producers
 from trustgraph_prompt.worker.serving import Serving
 from trustgraph_prompt.worker.tracing import Tracing
 from trustgraph_prompt.worker.trustgraph import ConfigService, Processor
@@ -32,10 +33,10 @@ SECONDS_TO_END = 5.0
 class Worker:
     """Serves flows from a broker with providers. Run it once; nothing that it is given is closed here.
 
-    The flows are `flows`, or those that TrustGraph's config service has for a `processor`, whose prompts it
-    has too; `fetched` is told of each version. `provider` is asked for once for each flow that begins,
-    `released` told of each that has ended. `drain_timeout` is how many seconds work under way may take after
-    `stop()`, which sets `stopping`.
+    With a `processor`, flows and prompts are those of TrustGraph's config service, and `flows` is left
+    empty; `fetched` is called with each version that was fetched. `provider(flow)` is called when a flow
+    begins, `released(flow)` when it has ended. `stop()` sets `stopping`; what is under way then may take
+    `drain_timeout` seconds.
     """
 
     def __init__(
@@ -61,7 +62,10 @@ class Worker:
         self.metrics = metrics or Metrics()
         self._flows = None if processor else list(flows)
         self._producers = Producers(broker)
-        self._watch = Watch(self.health, self.metrics)
+        self._unserved: dict[str, str] = {}
+        # Flows from files must all be there. TrustGraph's come and go: one that is not holds up no other.
+        said: MutableMapping[str, str] = self._unserved if processor else self.health.waiting
+        self._watch = Watch(self.health, self.metrics, notes=said)
         self._desk = Desk(
             prompts,
             provider,
@@ -71,8 +75,6 @@ class Worker:
             tracing=tracing or Tracing(),
             watch=self._watch,
         )
-        self._unserved: dict[str, str] = {}
-        said: MutableMapping[str, str] = self._unserved if processor else self.health.waiting
         self.serving = Serving(broker, self._desk, said, drain_timeout=drain_timeout, released=released)
         self._config: ConfigTopic | ConfigService | None = None
         if processor:
@@ -135,6 +137,7 @@ class Worker:
             except BrokerError as error:
                 if not self._stopping.is_set():
                     log.error("lost the config: %s", error)
+                    await asyncio.sleep(SECONDS_BEFORE_ANOTHER)
 
     async def _begin(self) -> None:
         """Serve what was read, and be ready: the flows of files when they are all there."""
@@ -155,7 +158,9 @@ class Worker:
             task.cancel()
 
     def _notes(self) -> dict[str, str]:
-        notes = dict(self._unserved)
+        notes = self._unserved | {
+            f"publishing on {topic}": why for topic, why in self._producers.refused.items()
+        }
         if self._config is not None:
             notes |= {
                 f"config entry {key}": f"refused: {error}" for key, error in self._config.refused.items()

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Collection, Iterable
 from contextlib import aclosing
 
-from trustgraph_prompt.broker import Broker, Caller
+from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, CallTimeout, RequestError
 from trustgraph_prompt.wire import ConfigRequest, ConfigResponse, ConfigValue
+from trustgraph_prompt.worker.callers import Callers
 
 SECONDS_FOR_AN_ANSWER = 10.0
 
@@ -20,21 +21,18 @@ Values = dict[str, str]
 
 
 class ConfigClient:
-    """Asks over the request and response topics of the service. Its methods raise `BrokerError`."""
+    """Asks the service of a topic space, over its request and response topics.
 
-    def __init__(self, caller: Caller) -> None:
+    Its methods raise `BrokerError`: the next call may succeed, also where the broker has closed something.
+    """
+
+    def __init__(self, broker: Broker, space: str) -> None:
         self.version = 0
-        self._caller = caller
-        self._places = asyncio.Semaphore(AT_ONCE)
-
-    @classmethod
-    async def open(cls, broker: Broker, space: str) -> ConfigClient:
-        """A client of the service of a topic space."""
-        return cls(
-            await broker.caller(
-                f"non-persistent://{space}/request/config", f"non-persistent://{space}/response/config"
-            )
+        self._callers = Callers(broker)
+        self._caller = self._callers.between(
+            f"non-persistent://{space}/request/config", f"non-persistent://{space}/response/config"
         )
+        self._places = asyncio.Semaphore(AT_ONCE)
 
     async def values(self, workspace: str, type: str) -> Values:
         """What a workspace has of a type."""
@@ -83,8 +81,8 @@ class ConfigClient:
         return dict(zip(asked, await asyncio.gather(*map(one, asked)), strict=True))
 
     async def close(self) -> None:
-        """Calls under way raise `BrokerClosed`."""
-        await self._caller.close()
+        """For good: calls under way raise `BrokerClosed`, later ones `BrokerUnavailable`."""
+        await self._callers.close()
 
     async def _ask(self, request: ConfigRequest) -> ConfigResponse:
         async with self._places:

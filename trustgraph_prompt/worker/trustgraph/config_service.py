@@ -39,14 +39,15 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 FAILING_AT_ONCE = 4
 """Workspaces that failed and are being fetched again; the others go on beside them."""
 
-SERVICE = "config service"
+SERVICE, NOTICES = "config service", "notices of changed config"
+"""What is told of: whether the service answers, and whether it would be heard."""
 
 
 class ConfigService:
     """Keeps `prompts` and flows as the service says: `serve` is given all flows whenever one has changed.
 
     A workspace's flows are served once its prompts are there. What is refused leaves its last good version in
-    force. `said` is told what cannot be fetched, `fetched` of which version that was which is in force.
+    force. `said` is told what cannot be fetched, `fetched` the version of what was.
     """
 
     def __init__(
@@ -74,18 +75,26 @@ class ConfigService:
         self._client: ConfigClient | None = None
         self._heard: int | None = None
         self._version = 0
+        self._loaded = False
         self._due = _Due()
         self._failing: dict[str, _Failing] = {}
 
     async def load(self) -> None:
-        """Hear of changes from now on, and fetch everything. Raises `BrokerError`."""
+        """Hear of changes from now on, and fetch everything. Raises `BrokerError`.
+
+        Except for the first time it is `follow` that fetches: what is known is served meanwhile.
+        """
         await self.close()
         self._heard, self._due, self._failing = None, _Due(), {}
         space = self._processor.space
         topic = f"non-persistent://{space}/notify/config"
         self._pokes = await self._broker.consumer(topic, str(uuid4()), type="exclusive")
-        self._client = await ConfigClient.open(self._broker, space)
-        self._failing = {name: _Failing() for name in await self._fetch(self._client, EVERYTHING)}
+        self._client = ConfigClient(self._broker, space)
+        if self._loaded:
+            self._due.add(EVERYTHING)
+        else:
+            self._failing = {name: _Failing() for name in await self._fetch(self._client, EVERYTHING)}
+            self._loaded = True
 
     async def follow(self) -> None:
         """Fetch what changes after `load`, until closed. Raises `BrokerError`."""
@@ -108,7 +117,7 @@ class ConfigService:
 
         fetching = asyncio.create_task(self._fetch_what_is_due(self._client))
         try:
-            with self._watch.over(SERVICE, check, lose):
+            with self._watch.over(NOTICES, check, lose):
                 while message := await pokes.receive():
                     self._hear(message)
                     await pokes.acknowledge(message)
@@ -278,10 +287,13 @@ class ConfigService:
 
     async def _swap(self, name: str, values: Values) -> None:
         """The prompts of a workspace are these from now on; those that flows of it had never been refused."""
-        workspace = self._workspaces[name]
-        if values == workspace.prompts:
+        workspace = self._workspaces.get(name)
+        if workspace is None or values == workspace.prompts:
             return
         snapshot = await self._prompts.replace(name, values)
+        if self._workspaces.get(name) is not workspace:  # its last flow has ended meanwhile
+            self._prompts.forget(name)
+            return
         self._refuse(
             PROMPTS,
             name,

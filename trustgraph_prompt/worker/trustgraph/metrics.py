@@ -6,6 +6,7 @@ Seen from outside: a broker around a broker, as in tracing, and who is told of e
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
@@ -17,7 +18,7 @@ from trustgraph_prompt.broker.around import BrokerAround
 from trustgraph_prompt.broker.protocol import Caller, SubscriptionType
 from trustgraph_prompt.errors import BrokerError, CallTimeout, ProviderError, ProviderRateLimit
 from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.worker import call_metrics, metrics
+from trustgraph_prompt.worker.call_metrics import SECONDS, Ended
 from trustgraph_prompt.worker.flow import Flow
 
 Clock = Callable[[], float]
@@ -46,6 +47,7 @@ class TrustGraphMetrics:
 
         self.processor = processor
         self.clock = clock
+        self._consumers: dict[str, int] = defaultdict(int)
         self.state = Enum(
             "tg_consumer_state",
             "Whether the topic is consumed",
@@ -56,7 +58,7 @@ class TrustGraphMetrics:
         self.request_seconds = seconds(
             "tg_consumer_request_duration_seconds",
             "From the receipt of a request until it was settled",
-            metrics.SECONDS,
+            SECONDS,
             "consumer",
         )
         self.processed = counter(
@@ -69,7 +71,7 @@ class TrustGraphMetrics:
         self.call_seconds = seconds(
             "tg_downstream_call_duration_seconds",
             "From a request to another service to the end of its answer",
-            metrics.SECONDS,
+            SECONDS,
             "target_service",
         )
         self.timeouts = counter(
@@ -81,7 +83,7 @@ class TrustGraphMetrics:
         self.completion_seconds = seconds(
             "tg_text_completion_duration_seconds",
             "From a call to a model to the end of its answer",
-            call_metrics.SECONDS,
+            SECONDS,
         )
         self.model = Info("tg_text_completion_model", "The model", ("processor",), registry=registry)
         self._version = Gauge(
@@ -94,11 +96,28 @@ class TrustGraphMetrics:
         """That version of TrustGraph's config is in use."""
         self._version.labels(self.processor).set(version)
 
+    def consumed(self, queue: str, more: int) -> None:
+        """So many more consume a queue than before: when a flow changes, one takes over from another."""
+        self._consumers[queue] += more
+        state = "running" if self._consumers[queue] else "stopped"
+        self.state.labels(self.processor, queue).state(state)
+
+    def forget(self, flow: Flow) -> None:
+        """A flow has ended; what was counted on its request topic is too, unless another is there."""
+        queue = topics.queue_name(flow.input.topic)
+        if self._consumers[queue]:
+            return
+        del self._consumers[queue]
+        for metric in (self.state, self.request_seconds, self.rate_limits):
+            metric.remove(self.processor, queue)
+        for status in ("ok", "error"):
+            self.processed.remove(self.processor, queue, status)
+
     def broker(self, broker: Broker) -> Broker:
         """The broker, whose consumers, producers and callers are counted; outside of one that traces."""
         return _CountedBroker(broker, self)
 
-    def calls(self, flow: Flow, provider: Provider) -> call_metrics.Ended:
+    def calls(self, flow: Flow, provider: Provider) -> Ended:
         """Who counts the calls of a flow to its provider: those refused for their rate.
 
         Calls for text completions are timed, too.
@@ -149,12 +168,14 @@ class _CountedConsumer:
         self._consumer = consumer
         self._clock = counts.clock
         self._received: dict[str, float] = {}
-        labels = counts.processor, topics.queue_name(consumer.topic)
+        self._counts = counts
+        self._queue = topics.queue_name(consumer.topic)
+        self._open = True
+        labels = counts.processor, self._queue
         self._seconds = counts.request_seconds.labels(*labels)
         self._ok = counts.processed.labels(*labels, "ok")
         self._error = counts.processed.labels(*labels, "error")
-        self._state = counts.state.labels(*labels)
-        self._state.state("running")
+        counts.consumed(self._queue, 1)
 
     async def receive(self) -> Message | None:
         message = await self._consumer.receive()
@@ -177,7 +198,9 @@ class _CountedConsumer:
         self._settled(message, self._error)
 
     async def close(self) -> None:
-        self._state.state("stopped")
+        if self._open:
+            self._open = False
+            self._counts.consumed(self._queue, -1)
         await self._consumer.close()
 
     def _settled(self, message: Message, how: Counter) -> None:
@@ -189,9 +212,10 @@ class _CountedConsumer:
 class _CountedProducer:
     def __init__(self, producer: Producer, counts: TrustGraphMetrics) -> None:
         self.topic = producer.topic
-        self.close = producer.close
         self._producer = producer
-        self._produced = counts.produced.labels(counts.processor, topics.queue_name(producer.topic))
+        self._labels = counts.processor, topics.queue_name(producer.topic)
+        self._counts = counts.produced
+        self._produced = counts.produced.labels(*self._labels)
 
     async def send(
         self,
@@ -204,6 +228,10 @@ class _CountedProducer:
         id = await self._producer.send(data, key=key, properties=properties, deliver_after=deliver_after)
         self._produced.inc()
         return id
+
+    async def close(self) -> None:
+        self._counts.remove(*self._labels)
+        await self._producer.close()
 
 
 class _CountedCaller:
