@@ -16,7 +16,7 @@ from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.worker.dead import DeadLetter, Place
+    from trustgraph_prompt.worker.letter import DeadLetter, Place
 
 app = typer.Typer(
     cls=Group,
@@ -61,7 +61,7 @@ SubscriptionOption = Annotated[
 
 def _error(type: str | None) -> str | None:
     from trustgraph_prompt.authored import suggestion
-    from trustgraph_prompt.worker.dead import ERRORS
+    from trustgraph_prompt.worker.letter import ERRORS
 
     if type is None or type in ERRORS:
         return type
@@ -222,8 +222,8 @@ def _places(
     """The subscriptions that the options name. Raises `ConfigError`."""
     from trustgraph_prompt import bundled
     from trustgraph_prompt.broker import topics
-    from trustgraph_prompt.worker.dead import Place
     from trustgraph_prompt.worker.flow import load
+    from trustgraph_prompt.worker.letter import Place
 
     if topic is not None and subscription is not None:
         if flows is not None or flow is not None:
