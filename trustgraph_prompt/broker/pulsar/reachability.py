@@ -14,16 +14,25 @@ async def check_reachable(url: str) -> None:
 
     The client would go on trying a host that refuses, and say nothing for half a minute.
     """
+    knocks = [asyncio.create_task(_knock(host, port)) for host, port in pulsar_hosts(url)]
     refusals = []
-    for host, port in pulsar_hosts(url):
-        try:
-            _, writer = await asyncio.open_connection(host, port)
-        except OSError as error:
-            refusals.append(refusal(error))
-        else:
-            writer.close()
-            return
+    try:
+        for knock in asyncio.as_completed(knocks):
+            try:
+                await knock
+            except OSError as error:
+                refusals.append(refusal(error))
+            else:
+                return
+    finally:
+        for task in knocks:
+            task.cancel()
     raise BrokerUnavailable(f"{address(url)}: {'; '.join(refusals)}")
+
+
+async def _knock(host: str, port: int) -> None:
+    _, writer = await asyncio.open_connection(host, port)
+    writer.close()
 
 
 def refusal(error: OSError) -> str:
