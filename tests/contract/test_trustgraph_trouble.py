@@ -138,6 +138,35 @@ async def test_a_flow_whose_place_is_lost_makes_the_others_look_no_worse(
     await until(lambda: "consumer of flow default/f" not in health.notes())
 
 
+async def test_a_workspace_may_lose_its_flows_while_its_prompts_are_fetched(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config, say = place.config, {("prompt", "template.say"): template("Say {{ text }}")}
+    await config.put("w", say)
+    await config.start_flow("f", place.topics("f", "w"), "w")
+    working = await place.work()
+    await working.serves({"w/f": place.topics("f", "w")["request"]})
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "SECONDS_FOR_AN_ANSWER", 0.2)
+        config.mute.add("w")
+        await config.put("w", say)
+        await until(lambda: "prompts of workspace w" in working.worker.health.notes())
+    config.held["w", "prompt"] = asyncio.Event()
+    before = len(config.requests)
+    config.mute.clear()
+    await until(lambda: any(request["type"] == "prompt" for request in config.requests[before:]))
+
+    config.values.clear()
+    await config.poke({})
+    await working.serves({})
+    config.held["w", "prompt"].set()
+    await config.put("v", say)
+    await config.start_flow("g", place.topics("g", "v"), "v")
+    await working.serves({"v/g": place.topics("g", "v")["request"]})
+
+    assert "defect" not in caplog.text
+
+
 async def test_a_flow_that_has_ended_leaves_nothing_behind(place: Place, forgetful: Forgetful) -> None:
     down = ScriptedProvider(lambda call: ScriptedAnswer(error=ProviderUnavailable("down")))
 
