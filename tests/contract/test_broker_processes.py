@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import pytest
 
-from trustgraph_prompt.broker import Broker, connect
+from trustgraph_prompt.broker import Broker, Consumer, Reader, connect
 from trustgraph_prompt.broker.embedded import engine
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, SubscriptionBusy
 
@@ -289,7 +289,7 @@ class TestOneFile:
         self, broker_url: str, topic: str, tmp_path: Path
     ) -> None:
         async with await connect(broker_url) as one, await connect(broker_url) as two:
-            opened = [await one.consumer(topic, "s"), await two.reader(topic)]
+            opened: list[Consumer | Reader] = [await one.consumer(topic, "s"), await two.reader(topic)]
             waiting = [asyncio.create_task(source.receive()) for source in opened]
             shutil.rmtree(tmp_path / "broker.db-peers")
             for lost in waiting:

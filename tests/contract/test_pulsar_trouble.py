@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import urllib.request
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -258,6 +260,20 @@ async def test_a_subscription_whose_own_topics_would_have_too_long_a_name_is_ref
             await broker.consumer(
                 f"persistent://{pulsar_space}/flow/{'n' * 450}", "subscription-of-some-length"
             )
+
+
+async def test_a_host_that_does_not_answer_keeps_nobody_from_the_next(pulsar_url: str, topic: str) -> None:
+    with ExitStack() as stack:
+        silent = stack.enter_context(socket.socket())
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(0)
+        for _ in range(4):  # as many as it has room for, so that it no longer answers others
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(silent.getsockname())
+        url = pulsar_url.replace("://", f"://127.0.0.1:{silent.getsockname()[1]},")
+        async with await connect(url):
+            pass
 
 
 async def test_a_port_that_is_no_pulsars_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

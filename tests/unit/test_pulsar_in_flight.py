@@ -92,7 +92,7 @@ async def test_who_gives_up_in_the_moment_in_which_another_leaves_takes_no_room_
     waiting[0].cancel()
     in_flight.leave(1)
     waiting[1].cancel()
-    assert await asyncio.wait_for(waiting[2], 30) is None
+    await asyncio.wait_for(waiting[2], 30)
     assert all(task.cancelled() for task in waiting[:2])
     in_flight.leave(1)
     await asyncio.wait_for(in_flight.enter(1), 30)

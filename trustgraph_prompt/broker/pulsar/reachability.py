@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Coroutine, Iterable
+from typing import Any, TypeVar
 
+from trustgraph_prompt.broker.closing import ended_badly
 from trustgraph_prompt.broker.urls import address, pulsar_hosts
 from trustgraph_prompt.errors import BrokerUnavailable
+
+E = TypeVar("E", bound=Exception)
 
 
 async def check_reachable(url: str) -> None:
@@ -14,20 +19,28 @@ async def check_reachable(url: str) -> None:
 
     The client would go on trying a host that refuses, and say nothing for half a minute.
     """
-    knocks = [asyncio.create_task(_knock(host, port)) for host, port in pulsar_hosts(url)]
-    refusals = []
+    refusals = await failures(OSError, (_knock(host, port) for host, port in pulsar_hosts(url)))
+    if refusals:
+        raise BrokerUnavailable(f"{address(url)}: {'; '.join(map(refusal, refusals))}")
+
+
+async def failures(expected: type[E], attempts: Iterable[Coroutine[Any, Any, None]]) -> list[E]:
+    """What all of these attempts, made at once, failed with; nothing, as soon as one has succeeded."""
+    tasks = [asyncio.create_task(attempt) for attempt in attempts]
+    errors = []
     try:
-        for knock in asyncio.as_completed(knocks):
+        for ended in asyncio.as_completed(tasks):
             try:
-                await knock
-            except OSError as error:
-                refusals.append(refusal(error))
+                await ended
+            except expected as error:
+                errors.append(error)
             else:
-                return
+                return []
     finally:
-        for task in knocks:
+        for task in tasks:
+            task.add_done_callback(ended_badly)
             task.cancel()
-    raise BrokerUnavailable(f"{address(url)}: {'; '.join(refusals)}")
+    return errors
 
 
 async def _knock(host: str, port: int) -> None:
