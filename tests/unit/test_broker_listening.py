@@ -37,7 +37,6 @@ async def test_what_a_check_fails_with_ends_the_listening_unless_it_passes_by_it
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     monkeypatch.setattr(listening, "CHECK_EVERY", 0.0)
+    messages = listening.listen(Silent(BrokerUnavailable("away"), error))
     with pytest.raises(type(error), match=str(error)):
-        async with asyncio.timeout(30):
-            async for _ in listening.listen(Silent(BrokerUnavailable("away"), error)):
-                pass
+        await asyncio.wait_for(anext(messages), 30)
