@@ -5,6 +5,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from tests.support.trustgraph_place import Place
+from tests.support.trustgraph_services import config_service
 from tests.support.workers import House
 from trustgraph_prompt.broker import Broker
 
@@ -14,3 +16,11 @@ async def house(broker: Broker, space: str) -> AsyncIterator[House]:
     """A broker with the topics of one flow, and workers for it."""
     async with AsyncExitStack() as stack:
         yield House(broker, f"persistent://{space}/flow", f"non-persistent://{space}/flow", stack)
+
+
+@pytest.fixture
+async def place(broker: Broker, space: str) -> AsyncIterator[Place]:
+    """A broker with TrustGraph on it, and workers for it."""
+    async with AsyncExitStack() as stack:
+        config = await stack.enter_async_context(config_service(broker, space))
+        yield Place(broker, space, config, stack)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 import subprocess
 import sys
@@ -292,6 +293,19 @@ async def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
         assert await consumer.receive() is not None
     for broker in brokers:
         await broker.close()
+
+
+async def test_topics_that_nobody_waits_on_any_more_take_no_memory() -> None:
+    async with await connect("embedded:") as broker:
+
+        async def objects_after(name: str, visits: int) -> int:
+            for number in range(visits):
+                await (await broker.consumer(f"request:tg:{name}-{number}", "s")).close()
+            gc.collect()
+            return len(gc.get_objects())
+
+        before = await objects_after("first", 20)
+        assert await objects_after("later", 300) < before + 100
 
 
 @pytest.mark.parametrize("path", ["a\0b", "a\ud800.db"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import signal
 import sqlite3
 import sys
@@ -11,15 +12,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing, suppress
 from pathlib import Path
 from statistics import median
+from typing import TypeVar
 
 import pytest
 
-from trustgraph_prompt.broker import Broker, connect
+from trustgraph_prompt.broker import Broker, Consumer, Reader, connect
 from trustgraph_prompt.broker.embedded import engine
-from trustgraph_prompt.errors import BrokerUnavailable, SubscriptionBusy
+from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, SubscriptionBusy
 
 Process = asyncio.subprocess.Process
 Start = Callable[..., Awaitable[Process]]
+T = TypeVar("T")
 
 #: Another process: runs the given lines as the body of a coroutine that has `broker` and `topic`.
 PROGRAM = """
@@ -265,6 +268,43 @@ class TestOneFile:
             consumer = await broker.consumer(topic, "s")
             assert [m.data for _ in range(3) if (m := await consumer.receive())] == [b"0", b"1", b"2"]
 
+    async def test_who_gives_up_while_opening_a_reader_keeps_no_message_from_being_deleted(
+        self, broker_url: str, topic: str, tmp_path: Path
+    ) -> None:
+        async with await connect(broker_url) as broker:
+            producer, consumer = await broker.producer(topic), await broker.consumer(topic, "s")
+            for opening in (broker.reader(topic), broker.reader(topic, start="latest")):
+                task = asyncio.create_task(opening)
+                await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait({task})
+            for _ in range(300):
+                await producer.send(b"x" * 10_000)
+                message = await consumer.receive()
+                assert message is not None
+                await consumer.acknowledge(message)
+        assert (tmp_path / "broker.db").stat().st_size < 500_000
+
+    async def test_processes_whose_sockets_somebody_has_removed_find_back_to_each_other(
+        self, broker_url: str, topic: str, tmp_path: Path
+    ) -> None:
+        async with await connect(broker_url) as one, await connect(broker_url) as two:
+            opened: list[Consumer | Reader] = [await one.consumer(topic, "s"), await two.reader(topic)]
+            waiting = [asyncio.create_task(source.receive()) for source in opened]
+            shutil.rmtree(tmp_path / "broker.db-peers")
+            for lost in waiting:
+                with pytest.raises(BrokerClosed):
+                    await asyncio.wait_for(lost, 30)
+            async with asyncio.timeout(30):
+                consumer = await patient(lambda: one.consumer(topic, "s"))
+                await patient(lambda: two.reader(topic))
+            await (await two.producer(topic)).send(b"x")
+            message = await asyncio.wait_for(consumer.receive(), 30)
+            assert message is not None
+            assert message.data == b"x"
+            assert len(left_behind(tmp_path)) == 2
+        assert left_behind(tmp_path) == []
+
     async def test_a_table_that_is_opened_again_and_again_stays_small(
         self, broker_url: str, topic: str, tmp_path: Path
     ) -> None:
@@ -371,6 +411,15 @@ class TestOneFile:
             other.execute("COMMIT")
             await sending
         other.close()
+
+
+async def patient(open: Callable[[], Awaitable[T]]) -> T:
+    """What is opened, however often it must be tried."""
+    while True:
+        try:
+            return await open()
+        except BrokerUnavailable:
+            await asyncio.sleep(0.05)
 
 
 def left_behind(directory: Path) -> list[str]:

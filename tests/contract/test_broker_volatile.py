@@ -118,6 +118,30 @@ async def test_a_stopped_consumer_gives_what_it_has_and_takes_nothing_more(
     await stopping.close()
 
 
+async def test_a_stopped_consumer_ends_while_others_are_poured_upon(broker: Broker, topic: str) -> None:
+    stopping, other = await broker.consumer(topic, "s"), await broker.consumer(topic, "other")
+    producer = await broker.producer(topic)
+    await stopping.stop()
+
+    async def pour() -> None:
+        for _ in range(100):
+            await producer.send(b"x")
+
+    async def drain() -> None:
+        while await other.receive():
+            pass
+
+    pouring, draining = [asyncio.create_task(pour()) for _ in range(600)], asyncio.create_task(drain())
+    await asyncio.sleep(0)
+    assert await asyncio.wait_for(stopping.receive(), 60) is None
+    assert not all(sender.done() for sender in pouring)
+    for sender in pouring:
+        sender.cancel()
+    await asyncio.wait(pouring)
+    await other.close()
+    await draining
+
+
 async def test_stopping_an_exclusive_consumer_frees_its_place(broker: Broker, topic: str) -> None:
     first = await broker.consumer(topic, "s", type="exclusive")
     with pytest.raises(SubscriptionBusy):

@@ -17,7 +17,8 @@ from trustgraph_prompt.broker.topics import dead_letter_topic
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderAuthentication, SubscriptionBusy
 from trustgraph_prompt.llm import Call, ScriptedAnswer
-from trustgraph_prompt.worker.dead import Choice, DeadLetter, Place, look, replay
+from trustgraph_prompt.worker.dead import Choice, look, replay
+from trustgraph_prompt.worker.letter import DeadLetter, Place
 
 SUBSCRIPTION = "readers"
 

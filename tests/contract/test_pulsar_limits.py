@@ -19,6 +19,8 @@ pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
 
 PROPERTY = "x" * 500_000
 COUNT = 400
+#: Bytes. Twice what a producer may have in flight, and the messages as they were given to it.
+BOUND = 150_000_000
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,7 @@ async def test_a_broker_that_stands_still_is_waited_for_in_bounded_memory_and_ge
         grown = resident() - before
     finally:
         small.thaw()
-    assert grown < 150_000_000
+    assert grown < BOUND
     await asyncio.gather(*sending)
     received: list[bytes] = []
     while len(received) < COUNT + 1:
@@ -99,3 +101,27 @@ async def test_a_broker_that_stands_still_is_waited_for_in_bounded_memory_and_ge
     while await again.behind() and await again.receive():
         seen += 1
     assert seen == COUNT + 1
+
+
+async def test_what_is_given_up_while_a_broker_stands_still_makes_no_room_for_more_and_the_next_is_sent(
+    small: PulsarServer, broker: Broker
+) -> None:
+    producer = await broker.producer("persistent://tg/flow/given-up")
+    await producer.send(b"first")
+    before = resident()
+    small.freeze()
+    try:
+        for _ in range(6):
+            sending = [
+                asyncio.create_task(producer.send(b"x", properties={"large": PROPERTY})) for _ in range(200)
+            ]
+            await asyncio.wait(sending, timeout=0.5)
+            for task in sending:
+                task.cancel()
+            await asyncio.wait(sending)
+            assert all(task.cancelled() for task in sending)
+        grown = resident() - before
+    finally:
+        small.thaw()
+    assert grown < BOUND
+    await asyncio.wait_for(producer.send(b"next", properties={"large": PROPERTY}), 60)

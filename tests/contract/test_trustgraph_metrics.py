@@ -158,6 +158,39 @@ async def test_a_consumer_is_running_until_it_is_closed(observed: Observed) -> N
     assert exposed.value("tg_consumer_state", tg_consumer_state="running", **labels) == 0
 
 
+async def test_a_topic_is_consumed_as_long_as_one_consumer_of_several_is_open(observed: Observed) -> None:
+    house, flow = observed.house, observed.house.flow()
+    labels = {"consumer": queue(flow.input.topic)}
+    old = await house.broker.consumer(flow.input.topic, "s")
+    new = await house.broker.consumer(flow.input.topic, "s")
+
+    for _ in range(2):  # who closes once more closes nothing
+        await old.close()
+        exposed = Exposed(observed.metrics)
+        assert exposed.value("tg_consumer_state", tg_consumer_state="running", **labels) == 1
+    await new.close()
+    exposed = Exposed(observed.metrics)
+    assert exposed.value("tg_consumer_state", tg_consumer_state="stopped", **labels) == 1
+
+
+async def test_what_was_counted_for_a_flow_is_gone_with_it_unless_another_is_there(
+    observed: Observed,
+) -> None:
+    house, theirs, flow = observed.house, observed.theirs, observed.house.flow()
+    consumer = queue(flow.input.topic)
+    working = await house.work(flow, lambda _: "hi", metrics=observed.metrics)
+    await house.send(flow, "say", text="chalk")
+    await observed.until(1, "tg_consumer_processing_total", consumer=consumer, status="ok")
+
+    theirs.forget(flow)
+    assert consumer in observed.metrics.text().decode()
+
+    await working.stop()
+    theirs.forget(flow)
+    assert consumer not in observed.metrics.text().decode()
+    assert queue(house.topic("responses")) not in observed.metrics.text().decode()
+
+
 async def test_a_refusal_for_the_rate_is_counted_to_the_topic_that_asked(observed: Observed) -> None:
     flow = observed.house.flow()
     refused = ScriptedProvider(lambda _: ScriptedAnswer(error=ProviderRateLimit("slow down")))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import logging
+from dataclasses import replace
 from typing import Any, cast
+from weakref import WeakSet
 
 import pytest
 
@@ -375,6 +379,32 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
     await loop.stop()
     await serving
     assert model.calls == len(ids)
+
+
+async def test_consumers_that_broke_are_let_go_of(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is logged is kept by the test run, and with its errors who raised them.
+    monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.loop"), "disabled", True)
+    flow = house.flow()
+    desk = Desk(Prompts(ENTRIES), lambda _: ScriptedProvider(Counted()), Producers(house.broker), Metrics())
+    desk = replace(desk, sleep=lambda _: asyncio.sleep(0))
+    opened, alive = 0, WeakSet[Breaking]()
+
+    async def subscribe() -> Consumer | None:
+        nonlocal opened
+        opened += 1
+        consumer = await house.broker.consumer(flow.input.topic, flow.input.subscription)
+        alive.add(breaking := Breaking(consumer, 0))
+        return cast(Consumer, breaking)
+
+    serving = asyncio.create_task(FlowLoop(flow, subscribe, desk).serve())
+    async with asyncio.timeout(60):
+        while opened < 50:
+            await asyncio.sleep(0)
+    gc.collect()
+
+    assert len(alive) < 5
+    serving.cancel()
+    await asyncio.wait([serving])
 
 
 async def test_a_flow_whose_prompt_is_not_there_is_noted(house: House) -> None:

@@ -25,17 +25,25 @@ def broker_kind() -> str:
 
 
 class DoubtfulBroker:
-    """A broker that works, but says `trouble`, if there is any, of the first place that was taken."""
+    """A broker that works, but says `trouble`, if there is any, of the first place that was taken.
+
+    `defects` is how often taking another fails as nothing should.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.trouble: BrokerError | None = None
+        self.defects = 0
         self.opened: list[Consumer | Table] = []
+        self.closed: list[Consumer | Table] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._broker, name)
 
     async def consumer(self, topic: str, subscription: str, **options: Any) -> Consumer:
+        if self.opened and self.defects:
+            self.defects -= 1
+            raise RuntimeError("a defect")
         consumer = await self._broker.consumer(topic, subscription, **options)
         self._doubt(consumer)
         return consumer
@@ -53,7 +61,13 @@ class DoubtfulBroker:
             if self.trouble is not None and first:
                 raise self.trouble
 
-        handle.check = check
+        close = handle.close
+
+        async def closed() -> None:
+            self.closed.append(handle)
+            await close()
+
+        handle.check, handle.close = check, closed
 
 
 @pytest.fixture
@@ -96,6 +110,24 @@ async def test_a_consumer_whose_place_is_gone_is_replaced_and_nothing_is_paid_tw
     assert (await responses.under(later))[0]["text"] == "said"
     assert (await responses.under(under_way))[0]["text"] == "said"
     assert sorted(asked) == ["Say one", "Say two"]
+    await until(lambda: doubtful.opened[0] in doubtful.closed)
+
+
+async def test_a_flow_is_served_anew_when_its_consumer_could_not_be_replaced(
+    house: House, doubtful: DoubtfulBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.serving.SECONDS_AFTER_A_DEFECT", 0.1)
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    working = await house.work(flow, lambda call: "said")
+
+    doubtful.defects = 2
+    doubtful.trouble = BrokerClosed("no such consumer any more")
+
+    await until(lambda: len(doubtful.opened) == 2)
+    await until(lambda: working.worker.health.ready)
+    [response] = await responses.under(await house.send(flow, "say", text="x"))
+    assert response["text"] == "said"
 
 
 class Gated(Around):

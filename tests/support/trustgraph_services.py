@@ -25,8 +25,8 @@ class ConfigService:
 
     The switches: one that is `silent` hears requests and answers none; operations in `refuses` are answered
     with `bad-operation`, as by a version that does not know them; of workspaces in `mute` it says nothing;
-    `version` may be set back, as by a database
-    that was wiped.
+    what is asked of a workspace and type in `held` it answers when that is set; `version` may be set back, as
+    by a database that was wiped.
     """
 
     def __init__(self, responses: Producer, pokes: Producer) -> None:
@@ -35,6 +35,7 @@ class ConfigService:
         self.silent = False
         self.refuses: set[str] = set()
         self.mute: set[str] = set()
+        self.held: dict[tuple[str, str], asyncio.Event] = {}
         self.requests: list[dict[str, Any]] = []
         self._responses = responses
         self._pokes = pokes
@@ -98,6 +99,8 @@ class ConfigService:
         if self.silent or request.get("workspace") in self.mute:
             return
         response = json.dumps({**_RESPONSE, **self._response(request)}).encode()
+        if event := self.held.get((request.get("workspace", ""), request.get("type", ""))):
+            await event.wait()
         await self._responses.send(response, properties={"id": message.properties["id"]})
 
     def asked(self, workspace: str) -> int:

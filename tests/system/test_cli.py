@@ -284,6 +284,10 @@ WRONG: dict[str, tuple[list[str], str]] = {
         ["run", "--trustgraph", "--broker", "embedded:", "--base-url", "http://127.0.0.1:9/v1"],
         "--model NAME",
     ),
+    "in TrustGraph's place, a config topic of ours": (
+        ["run", "--trustgraph", "--topic", "persistent://tg/config/other"],
+        "--topic: TrustGraph's config service has the prompts",
+    ),
     "a space of nobody": (["run", "--space", "x", "--broker", "embedded:"], "--space: "),
     "a space that is none": (["run", "--trustgraph", "--space", "a/b"], "--space: "),
     "topics in a space of nobody": (["topics", "check", "--space", "x"], "--space: "),
@@ -318,6 +322,17 @@ def test_check_tells_all_that_is_wrong_with_a_file_and_which_forms_a_key_may_hav
     assert "/attempts: 99 is greater" in result.stderr
     assert "/repair" in result.stderr
     assert result.stderr.count("error  ") == 3
+
+
+@pytest.mark.parametrize("place", [[], ["--trustgraph"]], ids=["ours", "in-TrustGraphs-place"])
+def test_an_entry_of_an_export_that_is_wrong_is_said_before_a_worker_begins(
+    tmp_path: Path, place: list[str]
+) -> None:
+    (tmp_path / "export.json").write_text(json.dumps({"template.a": json.dumps({"prompt": "{{"})}))
+    worker = ["run", *place, "--broker", "embedded:", "--provider", SCRIPTED, "--templates", "export.json"]
+    result = run(*worker, folder=tmp_path)
+    assert result.returncode == 2
+    assert "template.a /prompt" in result.stderr
 
 
 def test_a_schema_that_is_none_is_named(tmp_path: Path) -> None:

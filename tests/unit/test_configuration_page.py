@@ -13,7 +13,7 @@ import pytest
 import typer.main
 
 from trustgraph_prompt.cli.app import app
-from trustgraph_prompt.worker.dead import ERRORS
+from trustgraph_prompt.worker.letter import ERRORS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")

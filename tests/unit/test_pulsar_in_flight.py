@@ -82,3 +82,17 @@ async def test_who_gives_up_waiting_is_passed_over() -> None:
     await guests.leave("a")
     await guests.come("all", 99)
     assert guests.inside == ["small", "all"]
+
+
+async def test_who_gives_up_in_the_moment_in_which_another_leaves_takes_no_room_along() -> None:
+    in_flight = InFlight(1, 100)
+    await in_flight.enter(1)
+    waiting = [asyncio.create_task(in_flight.enter(1)) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    in_flight.leave(1)
+    waiting[1].cancel()
+    await asyncio.wait_for(waiting[2], 30)
+    assert all(task.cancelled() for task in waiting[:2])
+    in_flight.leave(1)
+    await asyncio.wait_for(in_flight.enter(1), 30)

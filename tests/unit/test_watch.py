@@ -32,11 +32,11 @@ class Part:
 class Watched:
     """A watch, what it says, and a clock that stands."""
 
-    def __init__(self) -> None:
+    def __init__(self, notes: dict[str, str] | None = None) -> None:
         self.now = 1_700_000_000.0
         self.health, self.metrics = Health(), Metrics()
         del self.health.waiting["worker"]
-        self.watch = Watch(self.health, self.metrics, clock=lambda: self.now)
+        self.watch = Watch(self.health, self.metrics, notes=notes, clock=lambda: self.now)
 
     async def look(self, times: int = 1) -> None:
         for _ in range(times):
@@ -127,6 +127,33 @@ async def test_a_broker_that_answers_nobody_is_waited_for_however_long_it_takes(
         await watched.look(2)
         assert len(watched.health.waiting) == 2
     assert not any(part.renewals for part in parts)
+
+
+async def test_where_there_are_notes_a_place_that_is_away_alone_is_only_noted() -> None:
+    notes: dict[str, str] = {}
+    watched, one, other, publishing = Watched(notes), Part(), Part(), Part()
+    with (
+        watched.watch.over(PART, one.check, one.renew),
+        watched.watch.over("consumer of flow g", other.check, other.renew),
+        watched.watch.over("publishing", publishing.check),
+    ):
+        one.trouble = BrokerUnavailable("no answer")
+        await watched.look(2)
+        assert (list(notes), list(watched.health.waiting)) == ([PART], [])
+        assert not watched.healthy(PART)
+
+        other.trouble = BrokerUnavailable("no answer")
+        await watched.look(2)
+        assert (list(notes), list(watched.health.waiting)) == ([], [PART, "consumer of flow g"])
+
+        one.trouble = other.trouble = None
+        publishing.trouble = BrokerUnavailable("no receipt")
+        await watched.look(2)
+        assert (list(notes), list(watched.health.waiting)) == ([], ["publishing"])
+
+        one.trouble, publishing.trouble = BrokerUnavailable("no answer"), None
+        await watched.look(2)
+    assert not notes
 
 
 async def test_a_check_that_breaks_stops_neither_the_watch_nor_the_worker(watched: Watched) -> None:

@@ -1,4 +1,4 @@
-"""A broker around a broker: what it does not say itself is what the one within says."""
+"""A broker around a broker, for what is to see or change what passes: traces, metrics."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from trustgraph_prompt.broker.protocol import (
 )
 
 
-class Around:
-    """Hands everything on; whoever inherits wraps what is opened."""
+class BrokerAround:
+    """Hands every call on to the broker within; subclasses override some."""
 
     def __init__(self, broker: Broker) -> None:
         self.within = broker

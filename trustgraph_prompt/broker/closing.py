@@ -8,8 +8,8 @@ from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar
 from weakref import WeakSet
 
-#: How long what nobody wants any more is waited for.
-_GRACE_SECONDS: Final = 2.0
+#: How long to wait for what nobody wants any more to end; it is milliseconds where all is well.
+GRACE_SECONDS: Final = 2.0
 #: How long a broker may take to answer a farewell.
 FAREWELL_SECONDS: Final = 1.0
 
@@ -70,7 +70,7 @@ class Handles:
         """Close them all at once, also when some fail; raises an error of theirs at the end."""
         ends = await asyncio.gather(*(handle.close() for handle in self._open), return_exceptions=True)
         if self._unwanted:
-            await asyncio.wait(self._unwanted, timeout=_GRACE_SECONDS)
+            await asyncio.wait(self._unwanted, timeout=GRACE_SECONDS)
         for error in ends:
             if error is not None:
                 raise error

@@ -19,7 +19,7 @@ async def listen(source: Consumer | Reader) -> AsyncGenerator[Message, None]:
 
     A broker that does not answer is waited for: the client connects again by itself.
     """
-    lost: BrokerError | None = None
+    lost: Exception | None = None
 
     async def check() -> None:
         nonlocal lost
@@ -29,7 +29,7 @@ async def listen(source: Consumer | Reader) -> AsyncGenerator[Message, None]:
                 await source.check()
             except BrokerUnavailable:
                 continue
-            except BrokerError as error:
+            except Exception as error:
                 lost = error
                 with suppress(BrokerError):
                     await source.close()  # which ends the waiting below

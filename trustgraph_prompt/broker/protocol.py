@@ -10,7 +10,7 @@ A topic is `persistent://tenant/namespace/name` or `non-persistent://…` (`topi
   takes in eagerly and buffers, so that the broker drops nothing; nothing comes twice.
 
 Whatever is closed says farewell to the broker, and waits a second at most for an answer: one that is away
-must not keep a process from ending.
+must not keep a process from ending. (The embedded one is a file, and is waited for where that is locked.)
 
 A message is at most 5,000,000 bytes of payload, key and properties together. Delays are as coarse as a
 second, and only shared subscriptions of persistent topics know them: to others a message comes at once.
@@ -129,7 +129,10 @@ class Reader(Protocol):
     """Follows a topic without a subscription: nothing is kept for it, nothing is acknowledged."""
 
     async def receive(self) -> Message | None:
-        """The next message in the order of publication; None once closed."""
+        """The next message in the order of publication; None once closed.
+
+        One whose key or properties are no text comes without them.
+        """
 
     async def behind(self) -> bool:
         """Whether there are messages that were published and not yet received."""
@@ -210,8 +213,9 @@ class Broker(Protocol):
         """Subscribe, from the earliest message where the subscription is new and the topic persistent.
 
         `buffer` is how many messages a non-persistent consumer has room for before any is dropped; it
-        holds at most twice as many. Raises `SubscriptionBusy`
-        when an exclusive subscription is taken, `TopicInvalid`, `BrokerUnavailable`.
+        holds at most twice as many, and of a topic with partitions as many again for each further one.
+        Raises `SubscriptionBusy` when an exclusive subscription is taken, `TopicInvalid`,
+        `BrokerUnavailable`.
         """
 
     async def producer(self, topic: str, *, batch: bool = False) -> Producer:

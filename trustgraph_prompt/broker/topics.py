@@ -73,10 +73,15 @@ def check_place(topic: str, subscription: str) -> None:
 def retry_topic(topic: str, subscription: str) -> str:
     """Where a subscription puts what it wants to see again later; for dead letters, where they are."""
     if not is_persistent(topic):
-        raise TopicInvalid(f"{topic} is not persistent: what was received from it cannot come again later")
+        raise no_retry(topic)
     if topic.endswith("-DLQ") and subscription == DEAD_LETTER_SUBSCRIPTION:
         return resolve(topic)
     return resolve(f"{resolve(topic)}-{check_subscription(subscription)}-RETRY")
+
+
+def no_retry(topic: str) -> TopicInvalid:
+    """Why nothing received from a topic that is not persistent has a retry topic to go to."""
+    return TopicInvalid(f"{topic} is not persistent: what was received from it cannot come again later")
 
 
 def dead_letter_topic(topic: str, subscription: str) -> str:

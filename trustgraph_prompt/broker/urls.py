@@ -58,4 +58,5 @@ def _host(text: str, default: int) -> tuple[str, int]:
     parts = urlsplit(f"//{text}")
     if not parts.hostname or parts.port == 0:
         raise ValueError(text)
+    parts.hostname.encode("idna")  # what no resolver could be asked for: a..b
     return parts.hostname, parts.port or default

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,8 @@ from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.worker.dead import DeadLetter, Place
+    from trustgraph_prompt.worker.dead import Choice
+    from trustgraph_prompt.worker.letter import DeadLetter, Place
 
 app = typer.Typer(
     cls=Group,
@@ -61,7 +63,7 @@ SubscriptionOption = Annotated[
 
 def _error(type: str | None) -> str | None:
     from trustgraph_prompt.authored import suggestion
-    from trustgraph_prompt.worker.dead import ERRORS
+    from trustgraph_prompt.worker.letter import ERRORS
 
     if type is None or type in ERRORS:
         return type
@@ -95,30 +97,26 @@ def list_(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print the dead letters of flows, oldest first. None is taken.
+    """Print the dead letters of flows, oldest first; they stay.
 
     With --json, each on a line, with its whole reason.
     """
-    from trustgraph_prompt.worker.dead import Choice, look
+    from trustgraph_prompt.worker.dead import Choice
+
+    place: Place | None = None
+
+    def tell(letter: DeadLetter) -> None:
+        nonlocal place
+        if as_json:
+            output.print_object(_facts(letter))
+            return
+        if place != letter.place:
+            place = letter.place
+            typer.echo(f"{place.topic}, subscription {place.subscription}")
+        typer.echo(_line(letter))
 
     places = _places(flows, flow, id, topic, subscription)
-    choice = Choice(error=error, prompt=prompt)
-
-    async def print_all(connected: Broker) -> int:
-        count, place = 0, None
-        async with aclosing(look(connected, places, choice)) as letters:
-            async for letter in letters:
-                count += 1
-                if as_json:
-                    output.print_object(_facts(letter))
-                    continue
-                if place != letter.place:
-                    place = letter.place
-                    typer.echo(f"{place.topic}, subscription {place.subscription}")
-                typer.echo(_line(letter))
-        return count
-
-    count = options.on_broker(options.existing(broker), print_all)
+    count = _tell_each(broker, places, Choice(error=error, prompt=prompt), tell)
     output.note(_counted(count))
 
 
@@ -139,23 +137,16 @@ def show(
 
     Exits with 1 where there is none.
     """
-    from trustgraph_prompt.worker.dead import Choice, look
+    from trustgraph_prompt.worker.dead import Choice
 
-    places, choice = _places(flows, flow, id, topic, subscription), Choice(frozenset([letter]))
+    def tell(found: DeadLetter) -> None:
+        if as_json:
+            output.print_json(_whole(found))
+        else:
+            _print_whole(found)
 
-    async def print_them(connected: Broker) -> int:
-        count = 0
-        async with aclosing(look(connected, places, choice)) as letters:
-            async for found in letters:
-                count += 1
-                if as_json:
-                    output.print_json(_whole(found))
-                else:
-                    _print_whole(found)
-        return count
-
-    count = options.on_broker(options.existing(broker), print_them)
-    if not count:
+    places = _places(flows, flow, id, topic, subscription)
+    if not _tell_each(broker, places, Choice(frozenset([letter])), tell):
         output.note(f"error: there is no dead letter {letter}")
         raise typer.Exit(1)
 
@@ -222,8 +213,8 @@ def _places(
     """The subscriptions that the options name. Raises `ConfigError`."""
     from trustgraph_prompt import bundled
     from trustgraph_prompt.broker import topics
-    from trustgraph_prompt.worker.dead import Place
     from trustgraph_prompt.worker.flow import load
+    from trustgraph_prompt.worker.letter import Place
 
     if topic is not None and subscription is not None:
         if flows is not None or flow is not None:
@@ -239,6 +230,23 @@ def _places(
         known = ", ".join(sorted(served))
         raise ConfigError("there is no such flow", where="--flow", found=flow, expected=f"one of {known}")
     return [Place.of(each) for each in served.values() if flow in (None, each.name)]
+
+
+def _tell_each(
+    broker: str, places: Iterable[Place], choice: Choice, tell: Callable[[DeadLetter], None]
+) -> int:
+    """Tell of the chosen letters, and how many they are."""
+    from trustgraph_prompt.worker.dead import look
+
+    async def tell_all(connected: Broker) -> int:
+        count = 0
+        async with aclosing(look(connected, places, choice)) as letters:
+            async for letter in letters:
+                count += 1
+                tell(letter)
+        return count
+
+    return options.on_broker(options.existing(broker), tell_all)
 
 
 def _facts(letter: DeadLetter) -> dict[str, Any]:

@@ -236,6 +236,8 @@ def check_trustgraph(flows: Path | None, *, trustgraph: bool) -> None:
     """Raises `ConfigError` where an option says nothing beside `--trustgraph`, or without it."""
     if trustgraph and flows is not None:
         raise ConfigError("TrustGraph's config service has the flows; leave this out", where="--flows")
+    if trustgraph and _typed("--topic"):
+        raise ConfigError("TrustGraph's config service has the prompts; leave this out", where="--topic")
     if not trustgraph and _typed("--space"):
         raise ConfigError("is of TrustGraph's config service: say --trustgraph, too", where="--space")
 

@@ -42,30 +42,31 @@ def command(
     """
     from trustgraph_prompt import bundled
     from trustgraph_prompt.llm import Limits
-    from trustgraph_prompt.prompts import files
+    from trustgraph_prompt.prompts import PromptSet, files
     from trustgraph_prompt.worker import Prompts, flow
     from trustgraph_prompt.worker.trustgraph import CONCURRENCY, Processor
 
     processor = None
     options.check_trustgraph(flows, trustgraph=trustgraph)
+    if templates is None and not trustgraph:
+        templates = bundled.templates()
+    base = files.load(templates) if templates else {}
+    for refusal in PromptSet.build(base).refused.values():
+        raise refusal
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
         answered_here = script is not None or base_url is not None
         if answered_here:
             options.provider(script, base_url, model, prefill, native_schema)  # who answers is known
         processor = Processor(id, concurrency=concurrency, asks_topics=not answered_here, space=space)
-        prompts = Prompts(files.load(templates) if templates else None, ())
         served = []
     else:
         served = flow.load(flows or bundled.flows(), processor=id)
-        prompts = Prompts(files.load(templates or bundled.templates()), {flow.workspace for flow in served})
-    for refusal in (error for snapshot in prompts.values() for error in snapshot.refused.values()):
-        raise refusal
     serve(
         Service(
             broker,
             served,
-            prompts,
+            Prompts(base, {flow.workspace for flow in served}),
             lambda named: options.provider(script, base_url, named or model, prefill, native_schema),
             Limits(concurrency, requests_per_minute, tokens_per_minute),
             http=http,

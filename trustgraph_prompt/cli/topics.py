@@ -36,7 +36,7 @@ AdminUrlOption = Annotated[
         help="Pulsar's admin API; unless given, port 8080 of the broker's host (8443 of pulsar+ssl).",
     ),
 ]
-TrustGraphOption = Annotated[
+TheirTopicsOption = Annotated[
     bool,
     typer.Option("--trustgraph", help="What TrustGraph itself needs, instead of what flow files say."),
 ]
@@ -47,7 +47,7 @@ def check(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     admin_url: AdminUrlOption = None,
     flows: options.FlowsOption = None,
-    trustgraph: TrustGraphOption = False,
+    trustgraph: TheirTopicsOption = False,
     space: options.SpaceOption = "tg",
     id: options.IdOption = "prompt",
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
@@ -79,7 +79,7 @@ def create(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     admin_url: AdminUrlOption = None,
     flows: options.FlowsOption = None,
-    trustgraph: TrustGraphOption = False,
+    trustgraph: TheirTopicsOption = False,
     space: options.SpaceOption = "tg",
     id: options.IdOption = "prompt",
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,

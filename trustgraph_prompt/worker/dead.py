@@ -6,15 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
-import orjson
 import tenacity
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, envelope, topics
 from trustgraph_prompt.errors import BrokerUnavailable, MessageTooLarge, SubscriptionBusy
-from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.letter import REMARKS, DeadLetter, Place
 
 AT_ONCE: Final = 32
 """Letters that are on their way back at a time; each may be of 5 MB."""
@@ -22,98 +21,8 @@ AT_ONCE: Final = 32
 SECONDS_TO_WAIT = 10.0
 """For somebody else who is at the same letters; a worker that buries its first is, for a moment."""
 
-ERRORS: Final = (
-    *("broker-error", "internal-error", "invalid-request", "llm-error", "missing-term", "no-configuration"),
-    *("shutting-down", "template-error", "too-large", "unknown-prompt"),
-)
-"""The types of what requests die of."""
-
 _END: Final = "trustgraph-prompt/end"
 """The key of a mark behind the last letter."""
-
-_ADDED: Final = ("error", "flow", "prompt", "died")
-"""Properties that `settle.py` gives to a dead letter."""
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A subscription, which has dead letters of its own. `topic` is a full name."""
-
-    topic: str
-    subscription: str
-
-    @classmethod
-    def of(cls, flow: Flow) -> Place:
-        """Where a flow receives."""
-        return cls(flow.input.topic, flow.input.subscription)
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """What could not be served, and why; what nobody said is None.
-
-    `id` is the message's, the same however often it dies; `request` is the requester's own, under which it
-    was answered. `error` is the type of the error.
-    """
-
-    place: Place
-    message: Message
-
-    @property
-    def id(self) -> str:
-        return self.message.id
-
-    @property
-    def request(self) -> str | None:
-        return self._said("id")
-
-    @property
-    def flow(self) -> str | None:
-        return self._said("flow")
-
-    @property
-    def prompt(self) -> str | None:
-        return self._said("prompt")
-
-    @property
-    def error(self) -> str | None:
-        return self._said("error")
-
-    @property
-    def died(self) -> float | None:
-        """When it was buried, in seconds since the epoch."""
-        said = self._said("died") or ""
-        return int(said) / 1000 if said.isdecimal() and len(said) < 15 else None
-
-    @property
-    def reason(self) -> str:
-        return self._said("reason") or ""
-
-    @property
-    def size(self) -> int:
-        """Bytes of the payload as it was received, of which a letter may have kept fewer."""
-        whole, kept = self._said("bytes") or "", len(self.message.data)
-        if self._said("sha256") is None or not whole.isdecimal() or len(whole) > 18:
-            return kept
-        return max(int(whole), kept)
-
-    @property
-    def cut(self) -> bool:
-        """Whether only the beginning of the payload was kept; it cannot be served again."""
-        return self.size > len(self.message.data)
-
-    def content(self) -> Any:
-        """The payload as JSON, the terms of a request decoded; else as text; None where it is neither."""
-        try:
-            value = orjson.loads(self.message.data)
-        except orjson.JSONDecodeError:
-            return _text(self.message.data, cut=self.cut)
-        if isinstance(value, dict) and isinstance(terms := value.get("terms"), dict):
-            value["terms"] = {name: _decoded(term) for name, term in terms.items()}
-        return value
-
-    def _said(self, name: str) -> str | None:
-        return self.message.properties.get(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +166,7 @@ async def _put_back(
     async def put_back(letter: DeadLetter) -> tuple[DeadLetter, str | None]:
         if letter.cut:
             return letter, f"only {len(letter.message.data):,} of its {letter.size:,} bytes were kept"
-        asked = {name: text for name, text in letter.message.properties.items() if name not in _ADDED}
+        asked = {name: text for name, text in letter.message.properties.items() if name not in REMARKS}
         again = envelope.replayed_letter(letter.place, replace(letter.message, properties=asked))
         try:
             await producer.send(again.data, key=again.key, properties=again.properties)
@@ -267,19 +176,3 @@ async def _put_back(
         return letter, None
 
     return await asyncio.gather(*map(put_back, letters))
-
-
-def _text(data: bytes, *, cut: bool) -> str | None:
-    """A text; the last character of one that was cut may be half there."""
-    try:
-        return data.decode(errors="ignore" if cut else "strict")
-    except UnicodeDecodeError:
-        return None
-
-
-def _decoded(term: object) -> object:
-    """The value of a term, which is JSON in a text; the text where it is not."""
-    try:
-        return orjson.loads(term) if isinstance(term, str) else term
-    except orjson.JSONDecodeError:
-        return term

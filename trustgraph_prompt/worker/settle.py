@@ -6,7 +6,6 @@ import logging
 import random
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from itertools import count
 from math import inf
 from typing import Any
@@ -23,6 +22,7 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.llm.retry import full_jitter
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.wire import Error
+from trustgraph_prompt.worker import letter
 from trustgraph_prompt.worker.answer import is_served
 from trustgraph_prompt.worker.asking import is_away, is_transient
 from trustgraph_prompt.worker.desk import Desk
@@ -41,9 +41,6 @@ LONGEST_WISH = 600.0
 
 SECONDS_FOR_THE_LAST = 10.0
 """What is left of a request's time when it is tried for the last time."""
-
-MAX_BURIED = 1_000_000
-"""Bytes that are kept of a dead letter which is too large for the broker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,16 +209,13 @@ class Settler:
         return self._flow.input.kind == "text-completion" and request_id(message) is not None
 
     async def _bury(self, message: Message, error: Error, request: Request | None) -> None:
-        died = str(round(self._desk.clock() * 1000))
-        properties = {"error": error.type, "flow": self._flow.name, "died": died}
-        if request is not None:
-            properties["prompt"] = request.prompt
+        prompt = None if request is None else request.prompt
+        properties = letter.remarks(error.type, self._flow.name, prompt, self._desk.clock())
         try:
             await self._consumer.bury(message, error.message, properties)
         except MessageTooLarge:
-            properties |= {"bytes": str(len(message.data)), "sha256": sha256(message.data).hexdigest()}
-            head = replace(message, data=message.data[:MAX_BURIED])
-            await self._consumer.bury(head, error.message, properties)
+            head, said = letter.shortened(message)
+            await self._consumer.bury(head, error.message, properties | said)
 
     async def _refused(self, message: Message, error: Error) -> None:
         try:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer
-from trustgraph_prompt.broker.around import Around
+from trustgraph_prompt.broker.around import BrokerAround
 from trustgraph_prompt.broker.caller import TopicCaller
 from trustgraph_prompt.broker.protocol import Caller, SubscriptionType
 
 Carried = Callable[[], Mapping[str, str]]
 
 
-class TracedBroker(Around):
+class TracedBroker(BrokerAround):
     """Adds what `carried` gives, the trace of the moment, to what is published, tried again or buried."""
 
     def __init__(self, broker: Broker, carried: Carried) -> None:

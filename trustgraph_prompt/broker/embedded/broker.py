@@ -59,14 +59,7 @@ class EmbeddedBroker:
         topic = topics.resolve(topic)
         if not topics.is_persistent(topic):
             raise TopicInvalid(f"{topic} is not persistent: it can be consumed, not read")
-
-        def follow(store: Store) -> tuple[Listener, int]:
-            number = store.topic(topic)
-            place = store.follow(self._link.connection, number)
-            return place, store.last(number) if start == "latest" else 0
-
-        place, position = await self._link.run(follow)
-        return self._handles.keep(EmbeddedReader(self._link, place, topic, position))
+        return await self._handles.open(self._reader(topic, start))
 
     async def table(self, topic: str) -> ReaderTable:
         topic = topics.resolve(topic)
@@ -102,3 +95,12 @@ class EmbeddedBroker:
             Effect.DURABLE,
         )
         return PersistentConsumer(self._link, place, topic, name)
+
+    async def _reader(self, topic: str, start: Literal["earliest", "latest"]) -> EmbeddedReader:
+        def follow(store: Store) -> tuple[Listener, int]:
+            number = store.topic(topic)
+            place = store.follow(self._link.connection, number)
+            return place, store.last(number) if start == "latest" else 0
+
+        place, position = await self._link.run(follow)
+        return EmbeddedReader(self._link, place, topic, position)

@@ -162,17 +162,19 @@ class PersistentConsumer(_AnyConsumer[Message | float | None]):
         await self._link.run(lambda store: store.release(self._listener.id, number))
 
 
-class VolatileConsumer(_AnyConsumer[Message | None]):
+class VolatileConsumer(_AnyConsumer[tuple[Message | None, bool]]):
     """Of a non-persistent topic: its buffer fills by itself, what leaves it is done with."""
 
     def __init__(self, link: Link, listener: Listener, topic: str, subscription: str) -> None:
-        super().__init__(link, listener, topic, subscription, lambda store: store.draw(listener))
+        super().__init__(
+            link, listener, topic, subscription, lambda store: (store.draw(listener), self._stopped)
+        )
         self._stopping = Ending(self._stop)
 
     async def receive(self) -> Message | None:
         while not self._closed:
-            drawn = await self._next.get()
-            if drawn is not None or self._looked_after_stop():
+            drawn, was_stopped = await self._next.get()
+            if drawn is not None or was_stopped:  # before this look, and nothing came in since
                 return drawn
             await self._news()
         return None
@@ -183,7 +185,7 @@ class VolatileConsumer(_AnyConsumer[Message | None]):
     async def retry(
         self, message: Message, after: float, properties: Mapping[str, str] | None = None
     ) -> None:
-        topics.retry_topic(self.topic, self.subscription)
+        raise topics.no_retry(self.topic)
 
     async def stop(self) -> None:
         await self._stopping.reach()
@@ -192,10 +194,6 @@ class VolatileConsumer(_AnyConsumer[Message | None]):
         if self._stopped:
             raise BrokerClosed(f"the consumer of {self.topic} has been stopped")
         await super().check()
-
-    def _looked_after_stop(self) -> bool:
-        """Nothing came in after that, so what was not found is not there."""
-        return self._stopped and not self._bell.is_set()
 
     async def _stop(self) -> None:
         if not self._closed:
@@ -263,7 +261,7 @@ class EmbeddedReader(_Waiting):
 
     async def _read_on(self) -> bool:
         messages = await self._link.run(
-            lambda store: store.after(self._listener.topics[0], self._position, _READ_AHEAD), Effect.READ
+            lambda store: store.after(self._listener, self._position, _READ_AHEAD), Effect.READ
         )
         if messages:
             self._ahead.extend(messages)

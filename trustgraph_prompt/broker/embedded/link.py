@@ -38,7 +38,7 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._engine = Engine(path, self._committed)
         self._bells: defaultdict[int, set[asyncio.Event]] = defaultdict(set)
-        self._peers = Peers(path, self._ring_all) if path != MEMORY else None
+        self._peers: Peers | None = None
         self._patrol: asyncio.Task[None] | None = None
         self._patrol_early = asyncio.Event()
         self._version = 0
@@ -71,6 +71,8 @@ class Link:
     def unlisten(self, listener: Listener, bell: asyncio.Event) -> None:
         for topic in listener.topics:
             self._bells[topic].discard(bell)
+            if not self._bells[topic]:
+                del self._bells[topic]
 
     async def close(self) -> None:
         """Where the row of the connection stays behind, others will find that nobody answers for it."""
@@ -79,11 +81,12 @@ class Link:
 
     async def _start(self) -> None:
         await self.run(Store.prepare, Effect.DURABLE)
-        self.connection = await self.run(self._appear)
-        if self._peers:
-            self._peers.listen()
+        if self.path == MEMORY:
+            self.connection = await self.run(Store.connect)
+        else:
+            self._peers = await self._appear()
             await self._look_around(self._peers)
-            self._patrol = asyncio.create_task(self._walk(self._peers), name=f"patrol of {self.path}")
+            self._patrol = asyncio.create_task(self._walk(), name=f"patrol of {self.path}")
 
     async def _depart(self) -> None:
         if self._patrol:
@@ -97,14 +100,25 @@ class Link:
         if self._peers:
             self._peers.close()
 
-    def _appear(self, store: Store) -> int:
-        connection = store.connect()
-        if self._peers:
+    async def _appear(self) -> Peers:
+        """Take a place among the processes on the file."""
+        peers = Peers(self.path, self._ring_all)
+
+        def connect(store: Store) -> int:
+            connection = store.connect()
             try:
-                self._peers.appear(connection)
+                peers.appear(connection)
             except OSError as error:
                 raise BrokerUnavailable(f"{self.path}-peers: no place for a socket: {error}") from error
-        return connection
+            return connection
+
+        try:
+            self.connection = await self.run(connect)
+        except BaseException:
+            peers.close()
+            raise
+        peers.listen()
+        return peers
 
     def _committed(self, store: Store, topics: set[int]) -> None:
         """Tell who waits, here and elsewhere. Runs in the engine's thread."""
@@ -120,17 +134,17 @@ class Link:
     def _ring_all(self) -> None:
         self._ring(set(self._bells))
 
-    async def _walk(self, peers: Peers) -> None:
-        while True:
+    async def _walk(self) -> None:
+        while peers := self._peers:
             self._patrol_early.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATROL_SECONDS):
                     await self._patrol_early.wait()
             try:
                 await self._look_around(peers)
-            except BrokerUnavailable:
+            except (BrokerUnavailable, BrokerClosed):
                 pass  # whoever uses the broker is told of it there
-            except OSError as error:
+            except Exception as error:
                 _log.warning("%s: cannot look for processes that died: %s", self.path, error)
 
     async def _look_around(self, peers: Peers) -> None:
@@ -138,6 +152,13 @@ class Link:
         version, connections = await self.run(
             lambda store: (store.version(), store.connections()), Effect.READ
         )
+        if self.connection not in connections:
+            _log.warning(
+                "%s: others took this process for dead, its socket is gone; it joins anew", self.path
+            )
+            self._peers = await self._appear()
+            peers.close()
+            return
         for connection in peers.dead(connections):
             await self.run(partial(Store.disconnect, connection=connection))
             peers.remove(connection)

@@ -204,7 +204,7 @@ class Store:
     def check_present(self, listener: Listener) -> None:
         """Raise `BrokerClosed` where the listener has left, or was taken for dead."""
         if not self._database.execute("SELECT 1 FROM listeners WHERE id = ?", (listener.id,)).fetchone():
-            raise BrokerClosed("the consumer has been closed, or its process was taken for dead")
+            raise BrokerClosed("what was opened here has been closed, or its process was taken for dead")
 
     def acknowledge(self, subscription: int, message: int) -> None:
         """The subscription is done with the message; nobody else waiting for it, it is dropped."""
@@ -272,8 +272,10 @@ class Store:
         (last,) = self._one("SELECT coalesce(max(id), 0) FROM messages WHERE topic = ?", topic)
         return int(last)
 
-    def after(self, topic: int, position: int, limit: int) -> list[Message]:
+    def after(self, listener: Listener, position: int, limit: int) -> list[Message]:
         """The messages that follow a position, oldest first."""
+        self.check_present(listener)
+        (topic,) = listener.topics
         rows = self._database.execute(
             "SELECT id FROM messages WHERE topic = ? AND id > ? ORDER BY id LIMIT ?", (topic, position, limit)
         )
@@ -323,7 +325,7 @@ class Store:
 
     def _listen(self, connection: int, topic: int, subscription: int | None, room: int) -> int:
         if not self._database.execute("SELECT 1 FROM connections WHERE id = ?", (connection,)).fetchone():
-            raise BrokerUnavailable("this connection was taken for dead by another process: connect again")
+            raise BrokerUnavailable("another process took this one for dead; it joins again within a second")
         return self._insert(
             "INSERT INTO listeners (connection, topic, subscription, room) VALUES (?, ?, ?, ?)",
             connection,

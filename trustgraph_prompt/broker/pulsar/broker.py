@@ -18,7 +18,7 @@ from trustgraph_prompt.broker.pulsar.client_log import CLIENT_LOG
 from trustgraph_prompt.broker.pulsar.errors import translated
 from trustgraph_prompt.broker.pulsar.persistent_consumer import PersistentConsumer
 from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
-from trustgraph_prompt.broker.pulsar.reachability import check_reachable
+from trustgraph_prompt.broker.pulsar.reachability import check_reachable, failures
 from trustgraph_prompt.broker.pulsar.reader import PulsarReader
 from trustgraph_prompt.broker.pulsar.volatile_consumer import VolatileConsumer
 from trustgraph_prompt.broker.table import ReaderTable
@@ -101,19 +101,27 @@ class PulsarBroker:
         await self.close()
 
     async def _greet(self) -> None:
+        # A question for each host, as one may be silent: the client asks the next one each time.
+        questions = [f"{_PROBE}-{number}" for number, _ in enumerate(pulsar_hosts(self._url))]
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await check_reachable(self._url)
-                await self._client.get_topic_partitions(_PROBE)
+                errors = await failures(PulsarException, map(self._ask, questions))
         except TimeoutError:
             raise BrokerUnavailable(
                 f"{self._url}: no answer in {_CONNECT_SECONDS:g} s, as from a broker that does not let us in "
                 "(authentication), or a port where no Pulsar speaks this protocol (pulsar:// or pulsar+ssl://)"
             ) from None
+        if errors:
+            raise translated(errors[0].error(), self._url, str(errors[0])) from errors[0]
+
+    async def _ask(self, topic: str) -> None:
+        try:
+            await self._client.get_topic_partitions(topic)
         except PulsarException as error:
             # Who may not look there has been answered, too.
             if error.error().name not in ("TopicNotFound", "AuthorizationError"):
-                raise translated(error.error(), self._url, str(error)) from error
+                raise
 
     async def _reader(self, topic: str, *, earliest: bool, unbroken: bool = False) -> PulsarReader:
         self._check_open()

@@ -12,7 +12,7 @@ from pulsar.asyncio import Client
 from trustgraph_prompt.broker import envelope
 from trustgraph_prompt.broker.closing import Ending, farewell
 from trustgraph_prompt.broker.protocol import Message
-from trustgraph_prompt.broker.pulsar.letters import LetterBox
+from trustgraph_prompt.broker.pulsar.letter_box import LetterBox
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
 from trustgraph_prompt.broker.pulsar.partition_consumer import Receipt
 from trustgraph_prompt.broker.pulsar.subscription import Subscription

@@ -25,11 +25,10 @@ class InFlight:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.leave(size)  # it was our turn already
+            if turn.cancelled():
+                self._admit()  # who waited behind us may fit
             else:
-                self._waiting.remove((size, turn))
-                self._admit()
+                self.leave(size)  # it was our turn already
             raise
 
     def leave(self, size: int) -> None:
@@ -39,10 +38,14 @@ class InFlight:
         self._admit()
 
     def _admit(self) -> None:
-        while self._waiting and self._fits(self._waiting[0][0]):
-            size, turn = self._waiting.popleft()
-            self._take(size)
-            turn.set_result(None)
+        while self._waiting:
+            size, turn = self._waiting[0]
+            if not turn.cancelled():
+                if not self._fits(size):
+                    return
+                self._take(size)
+                turn.set_result(None)
+            self._waiting.popleft()
 
     def _fits(self, size: int) -> bool:
         return self._count > 0 and self._size >= size

@@ -15,10 +15,9 @@ import pulsar
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.closing import ended_badly
+from trustgraph_prompt.broker.closing import GRACE_SECONDS, ended_badly, farewell
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, SubscriptionType
 from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, translating
-from trustgraph_prompt.broker.pulsar.pending_receives import GRACE_SECONDS
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 #: How long the client may take to say that it has given up, where it is not connected.
@@ -68,7 +67,7 @@ class PartitionConsumer:
                 await place.close()
                 await asyncio.sleep(attempt * _PAUSE_SECONDS)
             except BaseException:
-                await place.close()
+                await farewell(place.close())
                 raise
             else:
                 return place

@@ -10,14 +10,11 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from trustgraph_prompt.broker.closing import ended_badly
+from trustgraph_prompt.broker.closing import GRACE_SECONDS, ended_badly
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.errors import BrokerError
-
-#: How long a receive may take to end after its consumer was closed; it is milliseconds where all is well.
-GRACE_SECONDS: Final = 2.0
 
 T = TypeVar("T")
 

@@ -52,4 +52,4 @@ class PersistentConsumer(PulsarConsumer):
 
     async def _end(self) -> None:
         await self.stop()
-        await each([self._letters.close, self._joined.leave, self._receives.settle])
+        await each([self._joined.leave, self._receives.settle, self._letters.close])

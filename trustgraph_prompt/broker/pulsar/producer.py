@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
@@ -54,6 +55,7 @@ class PulsarProducer:
         envelope.check_delay(self.topic, deliver_after)
         delay = timedelta(seconds=deliver_after) if deliver_after and deliver_after > 0 else None
         await self._in_flight.enter(size)
+        leave = self._in_flight.leave
         try:
             if self._closed:
                 raise BrokerClosed(f"the producer of {self.topic} has been closed")
@@ -62,16 +64,27 @@ class PulsarProducer:
             )
         except PulsarException as error:
             raise translated(error.error(), self.topic, str(error)) from error
+        except asyncio.CancelledError:
+            leave = self._leave_later
+            raise
         finally:
-            self._in_flight.leave(size)
+            leave(size)
         return id_of(number)
 
     async def close(self) -> None:
         self._closed = True
         await farewell(self._ending.reach())
 
-    async def _end(self) -> None:
+    def _leave_later(self, size: int) -> None:
+        """Nobody waits for it any more, but the client has it until it is confirmed or has failed."""
+        flushing = asyncio.create_task(self._flush())
+        flushing.add_done_callback(lambda _: self._in_flight.leave(size))
+
+    async def _flush(self) -> None:
         with suppress(PulsarException):
             await self._producer.flush()
+
+    async def _end(self) -> None:
+        await self._flush()
         with suppress(PulsarException):
             await self._producer.close()

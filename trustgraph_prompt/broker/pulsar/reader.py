@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -12,7 +12,7 @@ import pulsar
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import envelope
-from trustgraph_prompt.broker.closing import Ending, each, farewell
+from trustgraph_prompt.broker.closing import Ending, farewell
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, translating
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
@@ -62,19 +62,23 @@ class PulsarReader:
                 with translating(partition):
                     readers.append(await client.create_reader(partition, start, is_read_compacted=earliest))
         except BaseException:
-            await each([reader.close for reader in readers])
+            await farewell(_close(readers))
             raise
         return cls(client, readers, topic, unbroken=unbroken)
 
     async def receive(self) -> Message | None:
         behind, self._behind = self._behind, None
-        while received := await self._receives.get(behind):
-            try:
-                return envelope.opened(message_of(received, self._topic))
-            except UnicodeDecodeError as error:
-                id = bare_message_of(received, self._topic).id
-                log.warning("%s: message %s is passed over, it cannot be read: %s", self._topic, id, error)
-        return None
+        received = await self._receives.get(behind)
+        if received is None:
+            return None
+        try:
+            message = message_of(received, self._topic)
+        except UnicodeDecodeError as error:
+            message = bare_message_of(received, self._topic)
+            log.warning(
+                "%s: key and properties of message %s are no text: %s", self._topic, message.id, error
+            )
+        return envelope.opened(message)
 
     async def behind(self) -> bool:
         if self._receives.ready:
@@ -121,7 +125,11 @@ class PulsarReader:
     async def _end(self) -> None:
         if self._watching:
             self._watching.cancel()
-        for reader in self._readers:
-            with suppress(PulsarException):
-                await reader.close()
+        await _close(self._readers)
         await self._receives.settle()
+
+
+async def _close(readers: Iterable[pulsar.asyncio.Reader]) -> None:
+    for reader in readers:
+        with suppress(PulsarException):
+            await reader.close()

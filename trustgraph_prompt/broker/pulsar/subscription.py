@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pulsar.asyncio import Client
 
-from trustgraph_prompt.broker.closing import each
+from trustgraph_prompt.broker.closing import each, farewell
 from trustgraph_prompt.broker.protocol import SubscriptionType
 from trustgraph_prompt.broker.pulsar.partition_consumer import PartitionConsumer
 from trustgraph_prompt.broker.pulsar.partitions import check_partitions, partitions_of
@@ -33,7 +33,7 @@ class Subscription:
                     place = await PartitionConsumer.take(client, topic, partition, name, type, queue)
                     joined._taken.append(place)
         except BaseException:
-            await joined.leave()
+            await farewell(joined.leave())
             raise
         return joined
 

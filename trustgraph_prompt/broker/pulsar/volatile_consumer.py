@@ -11,14 +11,12 @@ from typing import Final
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.closing import Ending, each, farewell
+from trustgraph_prompt.broker.closing import GRACE_SECONDS, Ending, each, farewell
 from trustgraph_prompt.broker.protocol import Message, SubscriptionType
 from trustgraph_prompt.broker.pulsar.consumer import PulsarConsumer
-from trustgraph_prompt.broker.pulsar.errors import translated
+from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.partition_consumer import PartitionConsumer, Receipt
-from trustgraph_prompt.broker.pulsar.pending_receives import GRACE_SECONDS
 from trustgraph_prompt.broker.pulsar.subscription import Subscription
-from trustgraph_prompt.errors import BrokerError
 
 #: How many receives of a place are under way at once while a consumer stops.
 _RECEIVES: Final = 16
@@ -38,7 +36,7 @@ class VolatileConsumer(PulsarConsumer):
         self._taken = 0
         self._news = asyncio.Event()
         self._room = asyncio.Event()
-        self._failure: BrokerError | None = None
+        self._failure: Exception | None = None
         self._stopped = False
         self._over = False
         self._stopping = Ending(self._leave)
@@ -53,17 +51,19 @@ class VolatileConsumer(PulsarConsumer):
         return cls(client, await Subscription.take(client, [topic], name, type, buffer), topic, name, buffer)
 
     async def receive(self) -> Message | None:
-        while True:
-            while not self._buffer:
-                if self._over:
-                    return None
-                if self._failure:
-                    raise self._failure
+        while not self._closed:
+            if self._buffer:
+                self._room.set()
+                if message := await self._read(self._buffer.popleft()):
+                    return message
+            elif self._over:
+                return None
+            elif self._failure:
+                raise self._failure
+            else:
                 self._news.clear()
                 await self._news.wait()
-            self._room.set()
-            if message := await self._read(self._buffer.popleft()):
-                return message
+        return None
 
     async def acknowledge(self, message: Message) -> None:
         self._check_open()
@@ -71,25 +71,25 @@ class VolatileConsumer(PulsarConsumer):
     async def retry(
         self, message: Message, after: float, properties: Mapping[str, str] | None = None
     ) -> None:
-        topics.retry_topic(self.topic, self.subscription)
+        raise topics.no_retry(self.topic)
 
     async def stop(self) -> None:
         await self._stopping.reach()
 
     async def _end(self) -> None:
-        await each([self._letters.close, self.stop])
-        self._buffer.clear()
+        await each([self.stop, self._letters.close])
 
     async def _take_in(self, place: PartitionConsumer) -> None:
         try:
-            while not self._stopped:
-                await self._take(place)
-                while len(self._buffer) >= self._size and not self._stopped:
-                    self._room.clear()
-                    await self._room.wait()
-        except PulsarException as error:
+            with translating(place.topic):
+                while not self._stopped:
+                    await self._take(place)
+                    while len(self._buffer) >= self._size and not self._stopped:
+                        self._room.clear()
+                        await self._room.wait()
+        except Exception as error:  # whatever it was: nothing comes in any more, and who waits must be told
             if not self._stopped:
-                self._failure = translated(error.error(), place.topic, str(error))
+                self._failure = error
                 self._news.set()
 
     async def _take(self, place: PartitionConsumer) -> None:
@@ -98,23 +98,20 @@ class VolatileConsumer(PulsarConsumer):
         self._news.set()
 
     async def _leave(self) -> None:
-        """Take over what the client holds already, then leave the subscription."""
+        """Take over what the client holds already, unless nobody wants it, then leave the subscription."""
         self._stopped = True
         self._room.set()
-        rest = [
-            asyncio.create_task(self._fill(place, room))
-            for place in self._joined
-            for room in [iter(range(self._size))]
-            for _ in range(min(self._size, _RECEIVES))
-        ]
+        tasks = set(self._pumps)
         if not self._closed:
+            for place in self._joined:
+                room = iter(range(self._size))
+                receives = min(self._size, _RECEIVES)
+                tasks.update(asyncio.create_task(self._fill(place, room)) for _ in range(receives))
             await self._emptied()
         await farewell(self._joined.leave())
-        tasks = {*self._pumps, *rest}
-        if tasks:
-            _, left = await asyncio.wait(tasks, timeout=GRACE_SECONDS)
-            for task in left:
-                task.cancel()
+        _, left = await asyncio.wait(tasks, timeout=GRACE_SECONDS)
+        for task in left:
+            task.cancel()
         self._over = True
         self._news.set()
 

@@ -14,7 +14,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, Info
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, topics
-from trustgraph_prompt.broker import around as broker_around
+from trustgraph_prompt.broker.around import BrokerAround
 from trustgraph_prompt.broker.protocol import Caller, SubscriptionType
 from trustgraph_prompt.errors import BrokerError, CallTimeout, ProviderError, ProviderRateLimit
 from trustgraph_prompt.llm import Provider
@@ -139,7 +139,7 @@ class TrustGraphMetrics:
         return ended
 
 
-class _CountedBroker(broker_around.Around):
+class _CountedBroker(BrokerAround):
     def __init__(self, broker: Broker, counts: TrustGraphMetrics) -> None:
         super().__init__(broker)
         self._counts = counts

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from functools import partial
+from time import monotonic
+from typing import Final
 
 import pulsar
 from pulsar.asyncio import Client
 
 from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.closing import ended_badly
 from trustgraph_prompt.broker.envelope import Letter
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
 from trustgraph_prompt.errors import BrokerError, SubscriptionBusy
+
+#: How long a subscription that was seen is believed in. Each look keeps others for a moment from being alone
+#: with the dead letters.
+KEPT_SECONDS: Final = 1.0
 
 
 class LetterBox:
@@ -21,10 +29,14 @@ class LetterBox:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._openings: dict[str, asyncio.Task[PulsarProducer]] = {}
+        self._keeping: asyncio.Task[None] | None = None
+        self._kept_until = 0.0
 
     async def post(self, letter: Letter, after: float | None = None, *, retained: bool = False) -> None:
         """Returns once the letter is durable; a `retained` one stays until somebody has dealt with it."""
-        producer = await self._producer(letter.topic, retained)
+        if retained:
+            await self._retain(letter.topic)
+        producer = await self._producer(letter.topic)
         await producer.send(letter.data, key=letter.key, properties=letter.properties, deliver_after=after)
 
     async def close(self) -> None:
@@ -33,25 +45,28 @@ class LetterBox:
                 producer = await asyncio.shield(opening)
                 await producer.close()
 
-    async def _producer(self, topic: str, retained: bool) -> PulsarProducer:
+    async def _producer(self, topic: str) -> PulsarProducer:
         opening = self._openings.get(topic)
         if opening is None:
-            opening = self._openings[topic] = asyncio.create_task(self._open(topic, retained))
-        try:
-            return await asyncio.shield(opening)
-        except BrokerError:
-            # The next letter tries again, unless another has begun to.
-            if self._openings.get(topic) is opening:
-                del self._openings[topic]
-            raise
+            opening = self._openings[topic] = asyncio.create_task(PulsarProducer.open(self._client, topic))
+            opening.add_done_callback(partial(self._opened, topic))
+        return await asyncio.shield(opening)
 
-    async def _open(self, topic: str, retained: bool) -> PulsarProducer:
-        if retained:
-            await self._retain(topic)
-        return await PulsarProducer.open(self._client, topic)
+    def _opened(self, topic: str, opening: asyncio.Task[PulsarProducer]) -> None:
+        if ended_badly(opening):
+            del self._openings[topic]  # the next letter tries again, also where nobody has waited for this
 
     async def _retain(self, topic: str) -> None:
-        """Without a subscription the broker would drop dead letters before anybody looked."""
+        """Without a subscription the broker would drop dead letters before anybody looked.
+
+        Looked after again and again: somebody may delete it, or the topic, or it may expire.
+        """
+        if self._keeping is None or (self._keeping.done() and monotonic() >= self._kept_until):
+            self._keeping = asyncio.create_task(self._keep(topic))
+            self._keeping.add_done_callback(ended_badly)
+        await asyncio.shield(self._keeping)
+
+    async def _keep(self, topic: str) -> None:
         with suppress(SubscriptionBusy), translating(topic):
             keeper = await self._client.subscribe(
                 topic,
@@ -61,3 +76,4 @@ class LetterBox:
                 initial_position=pulsar.InitialPosition.Earliest,
             )
             await keeper.close()
+        self._kept_until = monotonic() + KEPT_SECONDS

@@ -1,0 +1,199 @@
+"""In TrustGraph's place when places on the broker are lost, and what flows that end leave behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from tests.support.trustgraph_place import Place, template, until
+from trustgraph_prompt.broker import Broker, Caller, Consumer, Producer
+from trustgraph_prompt.errors import BrokerClosed, ConfigError, ProviderUnavailable
+from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.trustgraph import client
+
+
+@pytest.fixture
+def broker_kind() -> str:
+    """What each broker loses is the matter of other tests; here it is told what to lose."""
+    return "memory"
+
+
+class Forgetful:
+    """A broker that works, but says of consumers of the topics `forgotten` that it knows of none."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.forgotten: set[str] = set()
+        self.callers: list[Caller] = []
+        self.consumed: list[str] = []
+        self.published: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)
+
+    async def caller(self, request: str, response: str) -> Caller:
+        self.callers.append(await self._broker.caller(request, response))
+        return self.callers[-1]
+
+    async def consumer(self, topic: str, subscription: str, **options: Any) -> Consumer:
+        consumer = await self._broker.consumer(topic, subscription, **options)
+        self.consumed.append(topic)
+
+        async def check() -> None:
+            if topic in self.forgotten:
+                raise BrokerClosed("the broker knows of no such consumer")
+
+        consumer.check = check  # type: ignore[method-assign]
+        return consumer
+
+    async def producer(self, topic: str, **options: Any) -> Producer:
+        producer = await self._broker.producer(topic, **options)
+        self.published.add(topic)
+        close = producer.close
+
+        async def closed() -> None:
+            self.published.discard(topic)
+            await close()
+
+        producer.close = closed  # type: ignore[method-assign]
+        return producer
+
+
+@pytest.fixture
+def forgetful(place: Place) -> Forgetful:
+    forgetful = Forgetful(place.broker)
+    place.broker = cast(Broker, forgetful)
+    return forgetful
+
+
+async def test_changes_are_heard_of_though_the_place_for_the_services_answers_was_lost(
+    place: Place, forgetful: Forgetful
+) -> None:
+    working = await place.work()
+    for caller in forgetful.callers:
+        await caller.close()
+
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+
+    await working.serves({"default/f": place.topics()["request"]})
+    await until(lambda: not working.worker.health.notes())
+
+
+async def test_what_is_known_is_served_while_the_service_is_away_and_no_notice_would_be_heard(
+    place: Place, forgetful: Forgetful, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "SECONDS_FOR_AN_ANSWER", 0.2)
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+    await place.answer()
+    working = await place.work()
+    health, notices = working.worker.health, f"non-persistent://{place.space}/notify/config"
+    place.config.silent = True
+
+    forgetful.forgotten.add(notices)
+    await until(lambda: forgetful.consumed.count(notices) > 1)
+    forgetful.forgotten.clear()
+    await until(lambda: "config service" in health.notes())
+
+    assert health.waiting == {}
+    [response] = await (await place.hear()).ask("say", text="x")
+    assert response["text"] == "Say x"
+
+    place.config.silent = False
+    await until(lambda: health.notes() == {})
+
+
+async def test_a_broker_that_takes_each_place_away_is_not_besieged(
+    place: Place, forgetful: Forgetful, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trustgraph_prompt.worker.watch.SECONDS_BETWEEN_LOOKS", 0.01)
+    notices = f"non-persistent://{place.space}/notify/config"
+    await place.work()
+
+    forgetful.forgotten.add(notices)
+    await asyncio.sleep(1.5)
+
+    assert forgetful.consumed.count(notices) <= 5
+
+
+async def test_a_flow_whose_place_is_lost_makes_the_others_look_no_worse(
+    place: Place, forgetful: Forgetful
+) -> None:
+    for name in ("f", "g"):
+        await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+        await place.config.start_flow(name, place.topics(name))
+    working = await place.work()
+    health, lost = working.worker.health, forgetful.forgotten
+    [topic] = [flow.input.topic for flow in working.worker.serving.flows if flow.name == "default/f"]
+
+    lost.add(topic)
+    await until(lambda: "consumer of flow default/f" in health.notes())
+    assert health.ready
+
+    lost.clear()
+    await until(lambda: "consumer of flow default/f" not in health.notes())
+
+
+async def test_a_workspace_may_lose_its_flows_while_its_prompts_are_fetched(
+    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    config, say = place.config, {("prompt", "template.say"): template("Say {{ text }}")}
+    await config.put("w", say)
+    await config.start_flow("f", place.topics("f", "w"), "w")
+    working = await place.work()
+    await working.serves({"w/f": place.topics("f", "w")["request"]})
+    with monkeypatch.context() as patch:
+        patch.setattr(client, "SECONDS_FOR_AN_ANSWER", 0.2)
+        config.mute.add("w")
+        await config.put("w", say)
+        await until(lambda: "prompts of workspace w" in working.worker.health.notes())
+    config.held["w", "prompt"] = asyncio.Event()
+    before = len(config.requests)
+    config.mute.clear()
+    await until(lambda: any(request["type"] == "prompt" for request in config.requests[before:]))
+
+    config.values.clear()
+    await config.poke({})
+    await working.serves({})
+    config.held["w", "prompt"].set()
+    await config.put("v", say)
+    await config.start_flow("g", place.topics("g", "v"), "v")
+    await working.serves({"v/g": place.topics("g", "v")["request"]})
+
+    assert "defect" not in caplog.text
+
+
+async def test_a_flow_that_has_ended_leaves_nothing_behind(place: Place, forgetful: Forgetful) -> None:
+    down = ScriptedProvider(lambda call: ScriptedAnswer(error=ProviderUnavailable("down")))
+
+    def provider(flow: Flow) -> Provider:
+        if flow.name == "default/unanswered":
+            raise ConfigError("who answers?")
+        return down
+
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    for name in ("f", "unanswered"):
+        await place.config.start_flow(name, place.topics(name))
+    working = await place.work(1.0, provider=provider)
+    worker, asking = working.worker, await place.hear()
+    [error] = await asking.ask("nosuch")
+    assert error["error"]
+    asked = asyncio.create_task(asking.ask("say", text="x"))
+    await until(
+        lambda: worker.health.notes().keys() == {"provider of flow default/f", "flow default/unanswered"}
+    )
+    response = f"non-persistent://{place.space}/response/" + place.topics()["response"].split(":", 2)[2]
+    assert response in forgetful.published
+    assert 'flow="default/f"' in worker.metrics.text().decode()
+
+    for name in ("f", "unanswered"):
+        await place.config.stop_flow(name)
+
+    assert "shutting down" in (await asked)[0]["error"]["message"]
+    await until(lambda: 'flow="default/f"' not in worker.metrics.text().decode())
+    await until(lambda: response not in forgetful.published)
+    assert worker.health.notes() == {}

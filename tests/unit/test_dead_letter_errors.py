@@ -1,0 +1,62 @@
+"""Of what requests die: each type can be asked for (`dead list --error`)."""
+
+from __future__ import annotations
+
+import pytest
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import (
+    BrokerClosed,
+    BrokerUnavailable,
+    MessageTooLarge,
+    ProviderAuthentication,
+    ProviderUnavailable,
+    Reason,
+    RenderError,
+    RequestError,
+)
+from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.reader import Outcome, read
+from trustgraph_prompt.worker.letter import ERRORS
+from trustgraph_prompt.worker.settle import Again, Dead, verdict
+
+
+def failed(cause: Exception) -> Outcome:
+    contract = Contract.from_schema(None, format="json")
+    return Outcome(None, Reason.PROVIDER_ERROR, contract, cause=cause)
+
+
+def unknown_prompt() -> RequestError:
+    with pytest.raises(RequestError) as raised:
+        PromptSet.build({}).question("nosuch", {})
+    return raised.value
+
+
+def missing_term() -> RequestError:
+    prompts = PromptSet.build({"template.say": '{"prompt": "{{ text }}", "dialect": "jinja"}'})
+    with pytest.raises(RequestError) as raised:
+        prompts.question("say", {})
+    return raised.value
+
+
+RESULTS = [
+    read("no json", "json"),
+    failed(ProviderUnavailable("down")),
+    failed(ProviderAuthentication("who are you?")),
+    RequestError("no request"),
+    unknown_prompt(),
+    missing_term(),
+    RenderError("division by zero"),
+    MessageTooLarge("too much"),
+    BrokerUnavailable("away"),
+    BrokerClosed("gone"),
+    ValueError("a defect"),
+]
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=lambda result: type(result).__name__)
+def test_what_a_request_may_die_of_can_be_asked_for(result: Outcome | Exception) -> None:
+    decision = verdict(result)
+
+    assert isinstance(decision, Again | Dead)
+    assert decision.error.type in ERRORS

@@ -1,0 +1,55 @@
+"""Who answers for flows: one provider for all that want the same, for as long as one of them is there."""
+
+from __future__ import annotations
+
+import pytest
+
+from trustgraph_prompt.cli.providers import Providers
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.llm import Provider, ScriptedProvider
+from trustgraph_prompt.worker.callers import Callers
+from trustgraph_prompt.worker.flow import Flow, Input, Outputs
+
+
+class Closing(ScriptedProvider):
+    """A provider that says whether it was closed."""
+
+    closed = False
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+def flow(name: str, model: str | None = None) -> Flow:
+    return Flow(name, Input(f"persistent://tg/flow/{name}", "s"), Outputs(), model=model)
+
+
+async def test_flows_that_want_the_same_share_a_provider_until_the_last_has_ended() -> None:
+    made: list[Closing] = []
+
+    def default(model: str | None) -> Provider:
+        made.append(Closing(lambda call: "hi"))
+        return made[-1]
+
+    providers = Providers(default, Callers(), "embedded:", lambda flow, provider: provider)
+    one, two, other = flow("one"), flow("two"), flow("other", model="large")
+    for each in (one, two, other):
+        providers.check(each)
+
+    assert providers.of(one) is providers.of(two) is made[0]
+    assert providers.of(other) is made[1]
+    await providers.released(one)
+    assert not made[0].closed
+    await providers.released(two)
+    assert made[0].closed
+    assert not made[1].closed
+
+
+async def test_what_is_wrong_with_a_flow_is_said_before_it_begins() -> None:
+    def default(model: str | None) -> Provider:
+        raise ConfigError("who answers?")
+
+    providers = Providers(default, Callers(), "embedded:", lambda flow, provider: provider)
+
+    with pytest.raises(ConfigError, match="who answers"):
+        providers.check(flow("one"))
