@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from trustgraph_prompt.contract import Contract, Format
@@ -12,6 +13,11 @@ from trustgraph_prompt.reader.single import read_value
 from trustgraph_prompt.reader.truncation import cut_short
 
 _BOM = "\ufeff"
+
+_STRING = r'"(?:[^"\\<`~\x00-\x1f]|\\["\\/bfnrt])*+'
+_NAME = rf'{_STRING}"[ \t]*:[ \t]*'
+#: What a cut mostly leaves behind clean lines: one more object, which ends within a string of it.
+_CUT_OBJECT = re.compile(rf'\s*\n\s*\{{[ \t]*(?:{_NAME}{_STRING}"[ \t]*,[ \t]*)*+(?:{_NAME})?{_STRING}')
 
 
 def read(text: str, contract: Contract | Format, *, finish_reason: str | None = None) -> Outcome:
@@ -57,9 +63,12 @@ class StreamReader:
         rest = "".join(self._unread)
         text = "".join((*self._read, rest))
         calls = (CallReport("first", text, finish_reason),)
-        if self._lines is not None and self._objects is None and not rest.strip():
-            truncated = cut_short(finish_reason)
-            return Outcome(self._lines, Reason.SUCCESS, self._contract, truncated=truncated, calls=calls)
+        if self._lines is not None and self._objects is None:
+            has_room = len(self._lines) < self._contract.limits.objects
+            cut = has_room and _CUT_OBJECT.fullmatch(rest) is not None
+            if cut or not rest.strip():
+                truncated = cut_short(finish_reason, within_value=cut)
+                return Outcome(self._lines, Reason.SUCCESS, self._contract, truncated=truncated, calls=calls)
         return replace(self._outcome(text, rest, finish_reason), calls=calls)
 
     def _outcome(self, text: str, rest: str, finish_reason: str | None) -> Outcome:
