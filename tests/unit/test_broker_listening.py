@@ -1,0 +1,42 @@
+"""Who listens for months is told when nothing can be heard any more, whatever the reason."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from trustgraph_prompt.broker import listening
+from trustgraph_prompt.broker.protocol import Message
+from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
+
+
+class Silent:
+    """Gives nothing until it is closed; each check fails with the next of the errors."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self._errors = list(errors)
+        self._closed = asyncio.Event()
+
+    async def receive(self) -> Message | None:
+        await self._closed.wait()
+        return None
+
+    async def behind(self) -> bool:
+        return False
+
+    async def check(self) -> None:
+        raise self._errors.pop(0)
+
+    async def close(self) -> None:
+        self._closed.set()
+
+
+@pytest.mark.parametrize("error", [BrokerClosed("gone"), RuntimeError("a mistake of ours")])
+async def test_what_a_check_fails_with_ends_the_listening_unless_it_passes_by_itself(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    monkeypatch.setattr(listening, "CHECK_EVERY", 0.0)
+    messages = listening.listen(Silent(BrokerUnavailable("away"), error))
+    with pytest.raises(type(error), match=str(error)):
+        await asyncio.wait_for(anext(messages), 30)
