@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from trustgraph_prompt.ask import Listen, ask
-from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ProviderError, Reason
 from trustgraph_prompt.llm import Provider, RetryPolicy
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
@@ -77,18 +76,3 @@ def _harmless() -> Iterator[None]:
         yield
     except Exception:
         log.exception("an outcome could not be shown; it stands all the same")
-
-
-def is_transient(outcome: Outcome) -> bool:
-    """Whether the same request may well succeed later."""
-    return (
-        outcome.reason is Reason.PROVIDER_ERROR
-        and isinstance(outcome.cause, ProviderError)
-        and outcome.cause.transient
-    )
-
-
-def is_away(error: BaseException | None) -> bool:
-    """Whether the broker is away, or was for a provider that asks over topics; it may be so for hours."""
-    cause = error.__cause__ if isinstance(error, ProviderError) else error
-    return isinstance(cause, BrokerUnavailable | BrokerClosed)

@@ -12,13 +12,14 @@ from trustgraph_prompt.llm.topic import Whole
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker import rendering
-from trustgraph_prompt.worker.asking import is_away, is_transient, put
+from trustgraph_prompt.worker.asking import put
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.outbox import Outbox
 from trustgraph_prompt.worker.request import Request
 from trustgraph_prompt.worker.text_completion import TextCompletion
+from trustgraph_prompt.worker.trouble import is_away, is_transient
 
 log = logging.getLogger(__name__)
 

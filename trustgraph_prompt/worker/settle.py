@@ -24,12 +24,12 @@ from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.wire import Error
 from trustgraph_prompt.worker import letter
 from trustgraph_prompt.worker.answer import is_served
-from trustgraph_prompt.worker.asking import is_away, is_transient
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.request import Request, request_id
 from trustgraph_prompt.worker.responses import refusal, send_response
+from trustgraph_prompt.worker.trouble import is_away, is_transient
 
 log = logging.getLogger(__name__)
 
