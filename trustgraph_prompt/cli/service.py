@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -21,9 +20,6 @@ if TYPE_CHECKING:
     from trustgraph_prompt.worker.trustgraph import Processor
 
 log = logging.getLogger(__name__)
-
-SECONDS_OF_A_THREAD = 0.001
-"""A fifth of Python's default: halves the p99 of twenty turns of the loop while prompts are compiled."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,6 @@ def serve(service: Service) -> None:
     from trustgraph_prompt.worker import logs, tracing
 
     logs.configure()
-    sys.setswitchinterval(SECONDS_OF_A_THREAD)
     asyncio.run(_serve(service, tracing.from_environment()))
 
 
