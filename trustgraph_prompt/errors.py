@@ -5,11 +5,14 @@
     │   ├── ContractError                  a schema that is none
     │   ├── TemplateError                  a template that does not compile, or may not run
     │   ├── PromptError                    a prompt definition that is incomplete or wrong
+    │   │   └── PromptValidationError        … one that is written in Python, in sections
     │   └── FlowError                      a flow file
     ├── RenderError                      a template that cannot work with its terms
-    │   └── RenderTooLong                  … that writes or works more than the limits allow
+    │   ├── RenderTooLong                  … that writes or works more than the limits allow
+    │   └── PromptRenderError              sections without their parameters
     ├── RequestError                     a message that is no request, or asks for what is not there
     ├── StructuredOutputInvalid          an answer that is not what its contract says
+    │   └── OutputParseError               … as seed 4 names it
     ├── ProviderError                    who was asked could not answer; one class a category
     │   ├── ProviderAuthentication · ProviderInvalidModel
     │   ├── ProviderUnavailable (transient), ProviderUnexplained
@@ -125,6 +128,18 @@ class PromptError(ConfigError):
     """The definition of a prompt is incomplete or wrong."""
 
 
+class PromptValidationError(PromptError):
+    """A prompt in sections is wrong, which shows when it is made (seed 4).
+
+    `dataclass_type` is the type that is no dataclass, or whose section is wrong; `section` the path of that.
+    """
+
+    def __init__(self, message: str, *, dataclass_type: object = None, section: tuple[str, ...] = ()) -> None:
+        self.dataclass_type = dataclass_type
+        self.section = section
+        super().__init__(message, where="/".join(section) or None)
+
+
 class FlowError(ConfigError):
     """A flow file is wrong."""
 
@@ -135,6 +150,16 @@ class RenderError(TrustgraphPromptError):
 
 class RenderTooLong(RenderError):
     """The template ran out of its output or iteration budget."""
+
+
+class PromptRenderError(RenderError):
+    """Sections cannot be filled in (seed 4): which parameters are missing, twice there or refused, and where."""
+
+    def __init__(self, message: str, *, dataclass_type: object = None, section: tuple[str, ...] = ()) -> None:
+        self.message = message
+        self.dataclass_type = dataclass_type
+        self.section = section
+        super().__init__(f"{'/'.join(section)}: {message}" if section else message)
 
 
 class RequestError(TrustgraphPromptError):
@@ -178,6 +203,33 @@ class StructuredOutputInvalid(TrustgraphPromptError):
         self.outcome = outcome
         self.calls = () if outcome is None else outcome.calls
         super().__init__(error_message)
+
+
+class OutputParseError(StructuredOutputInvalid):
+    """An answer is not of the type that its prompt declares (seed 4).
+
+    `dataclass_type` is that type, of one element where a list is declared, None where nothing is declared.
+    `index` is the element that is wrong, `path` a JSON Pointer to what is wrong in the answer.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        dataclass_type: type[Any] | None = None,
+        index: int | None = None,
+        path: str = "",
+        cause: StructuredOutputInvalid | None = None,
+    ) -> None:
+        self.message = message
+        self.dataclass_type = dataclass_type
+        self.index = index
+        self.path = path
+        told = {} if cause is None else {name: getattr(cause, name) for name in _TOLD}
+        super().__init__(message, **told)
+
+
+_TOLD = ("response_schema", "output_content", "finish_reason", "usage", "issues", "outcome")
 
 
 class ProviderError(TrustgraphPromptError):
