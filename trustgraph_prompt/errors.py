@@ -153,7 +153,7 @@ class RenderTooLong(RenderError):
 
 
 class PromptRenderError(RenderError):
-    """Sections cannot be filled in (seed 4): which parameters are missing, twice there or refused, and where."""
+    """Sections cannot be filled in (seed 4): which parameters are missing, or there twice."""
 
     def __init__(self, message: str, *, dataclass_type: object = None, section: tuple[str, ...] = ()) -> None:
         self.message = message
