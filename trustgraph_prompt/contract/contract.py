@@ -27,6 +27,10 @@ from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOut
 Format = Literal["text", "json", "jsonl"]
 JsonSchema = Mapping[str, Any] | bool
 
+#: Which fenced blocks of a json answer count: any that is valid, before prose; where there are some, nothing
+#: but these; one, and several are an error.
+Fences = Literal["any", "strict", "one"]
+
 _MAX_MESSAGE = 300  # characters of one issue; its path holds keys that a model wrote
 
 
@@ -48,6 +52,7 @@ class Contract:
     repair: bool = field(default=False, compare=False)
     extra: Extra | None = field(default=None, compare=False)
     coerce: bool = field(default=False, compare=False)
+    fences: Fences = field(default="any", compare=False)
     invariants: tuple[Invariant, ...] = field(default=(), compare=False)
     versions: Mapping[str, JsonSchema] | None = field(default=None, compare=False)
     limits: Limits = field(default=Limits(), compare=False)
@@ -66,6 +71,7 @@ class Contract:
         repair: bool = False,
         extra: Extra | None = None,
         coerce: bool = False,
+        fences: Fences = "any",
         invariants: Iterable[object] = (),
         versions: Mapping[str, JsonSchema] | None = None,
         limits: Limits = Limits(),
@@ -83,6 +89,7 @@ class Contract:
         """
         _check("response format", "", format, get_args(Format))
         _check("handling of extra keys", "/extra", extra, (None, *get_args(Extra)))
+        _check("choice of fenced blocks", "/fences", fences, get_args(Fences))
         many = _many(format, many)
         written, compiled = rules(invariants)
         if format == "text" and (schema is not None or versions is not None or written):
@@ -120,6 +127,7 @@ class Contract:
         repair: bool = False,
         extra: Extra | None = None,
         coerce: bool = False,
+        fences: Fences = "any",
         invariants: Iterable[object] = (),
         limits: Limits = Limits(),
     ) -> Contract:
@@ -142,6 +150,7 @@ class Contract:
             repair=repair,
             extra=extra,
             coerce=coerce,
+            fences=fences,
             invariants=invariants,
             limits=limits,
         )
@@ -263,6 +272,8 @@ class Contract:
             "versions": self.versions,
             "limits": asdict(self.limits),
         }
+        if self.fences != "any":
+            decides["fences"] = self.fences
         try:
             canonical = orjson.dumps(decides, option=orjson.OPT_SORT_KEYS)
         except TypeError:  # integers of more than 64 bits

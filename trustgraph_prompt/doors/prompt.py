@@ -1,4 +1,4 @@
-"""`Prompt[OutputT]` (seed 4): a prompt in sections whose answer is an instance of a type, or a list of such."""
+"""`Prompt[OutputT]` (seed 4): a prompt in sections, which declares its answer by a type."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class StructuredOutputConfig:
     def contract(self) -> Contract:
         """The same as a contract: nothing is mended, scalars are converted where nothing is lost."""
         type = list[self.dataclass_type] if self.container == "array" else self.dataclass_type  # type: ignore[name-defined]
-        return Contract.of(type, extra="ignore" if self.allow_extra_keys else "forbid", coerce=True)
+        extra: Literal["ignore", "forbid"] = "ignore" if self.allow_extra_keys else "forbid"
+        return Contract.of(type, extra=extra, coerce=True, fences="strict")
 
 
 @dataclass(frozen=True)

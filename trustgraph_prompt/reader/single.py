@@ -83,6 +83,11 @@ def _strictly(
         what = "the answer ends within " + ("thinking" if scanner.thinks else "a value")
         what = "too many values to choose from" if scanner.full else what
         return _failure(contract, Reason.TRUNCATED, what, truncated)
+    fenced = [candidate for candidate in candidates if candidate.fenced]
+    if contract.fences == "one" and len(fenced) > 1:
+        return _ambiguous(len(fenced), contract, truncated)
+    if contract.fences != "any" and fenced:
+        candidates = fenced
     values = [candidate for candidate in candidates if not isinstance(candidate.value, NotJson)]
     if values:
         alone = len(candidates) == 1 and values[0].raw == text.strip()
