@@ -261,7 +261,7 @@ class Contract:
                     yield replace(issue, path=f"/{index}{issue.path}")
 
     def _hash(self) -> str:
-        decides = {
+        decides: dict[str, Any] = {
             "format": self.format,
             "many": self.many,
             "schema": self.schema,

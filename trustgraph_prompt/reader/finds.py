@@ -43,12 +43,14 @@ class Mark(NamedTuple):
     """What is no value: the text of what is broken, or of the whole wrapper, and where it begins.
 
     `value` is that of a wrapper; of what obeys the grammar and is no value still, it is the `NotJson`.
+    `fenced` says of what is broken whether it stands in a code fence.
     """
 
     kind: Kind
     raw: str = ""
     start: int = 0
     value: Any = None
+    fenced: bool = False
 
 
 Find = Values | Mark
@@ -85,9 +87,11 @@ class Finds:
         """The next value stands elsewhere than the last one."""
         self._run = None
 
-    def mark(self, kind: Kind, raw: str = "", start: int = 0, value: Any = None) -> None:
+    def mark(
+        self, kind: Kind, raw: str = "", start: int = 0, value: Any = None, *, fenced: bool = False
+    ) -> None:
         """Note what is no value."""
-        self._found.append(Mark(kind, raw, start, value))
+        self._found.append(Mark(kind, raw, start, value, fenced))
         self._run = None
 
     def mark_aside(self) -> None:
@@ -98,7 +102,7 @@ class Finds:
     def value(self, raw: str, start: int, value: Any, fenced: bool) -> None:
         """A value; or what is none although it obeys the grammar."""
         if type(value) is NotJson:
-            self.broken(raw, start, value)
+            self.broken(raw, start, value, fenced=fenced)
             return
         if self.ends_draft:
             self.leave_draft()
@@ -126,12 +130,12 @@ class Finds:
         self._found.append(run)
         self._run = run
 
-    def broken(self, raw: str, start: int, error: NotJson | None = None) -> None:
+    def broken(self, raw: str, start: int, error: NotJson | None = None, *, fenced: bool) -> None:
         """What was meant to be a value; `error` where it is known already why it is none."""
         if self._has_room():
             self.waste()
         if not self.full:
-            self.mark(Kind.BROKEN, raw, start, error)
+            self.mark(Kind.BROKEN, raw, start, error, fenced=fenced)
 
     def mended(self, raw: str, start: int, reading: Reading) -> None:
         """What is no JSON, and what it was meant to be."""

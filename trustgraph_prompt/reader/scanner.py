@@ -404,7 +404,7 @@ class Scanner:
             self._may_repair -= len(text)
             length = 1  # a brace in prose
         else:
-            self._finds.broken(raw, at)
+            self._finds.broken(raw, at, fenced=self.fenced)
         self._mode = Scanner._search
         return self._go_back(text, length, position)
 

@@ -253,7 +253,8 @@ def _candidates(finds: list[Find], depth: int) -> list[_Candidate]:
             case Kind.ASIDE_ENDS:
                 del kept[aside:]
             case _:
-                kept.append(_Candidate(find.value or why_not(find.raw, depth), find.raw, find.start))
+                value = find.value or why_not(find.raw, depth)
+                kept.append(_Candidate(value, find.raw, find.start, find.fenced))
     return kept
 
 
