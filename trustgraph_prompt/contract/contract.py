@@ -109,6 +109,7 @@ class Contract:
             repair=bool(repair),
             extra=extra,
             coerce=bool(coerce),
+            fences=fences,
             invariants=written,
             versions={str(version): one for version, one in by_version.items()} or None,
             limits=limits,
