@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import pytest
 
-from trustgraph_prompt.broker import Broker, Consumer, Reader, connect
+from trustgraph_prompt.broker import Broker, Consumer, Producer, Reader, connect
 from trustgraph_prompt.broker.embedded import engine
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, SubscriptionBusy
 
@@ -249,11 +249,7 @@ class TestOneFile:
     ) -> None:
         async with await connect(broker_url) as broker:
             producer, consumer = await broker.producer(topic), await broker.consumer(topic, "s")
-            for _ in range(300):
-                await producer.send(b"x" * 10_000)
-                message = await consumer.receive()
-                assert message is not None
-                await consumer.acknowledge(message)
+            await pass_three_megabytes(producer, consumer)
         assert (tmp_path / "broker.db").stat().st_size < 500_000
         assert left_behind(tmp_path) == []
 
@@ -278,11 +274,7 @@ class TestOneFile:
                 await asyncio.sleep(0)
                 task.cancel()
                 await asyncio.wait({task})
-            for _ in range(300):
-                await producer.send(b"x" * 10_000)
-                message = await consumer.receive()
-                assert message is not None
-                await consumer.acknowledge(message)
+            await pass_three_megabytes(producer, consumer)
         assert (tmp_path / "broker.db").stat().st_size < 500_000
 
     async def test_processes_whose_sockets_somebody_has_removed_find_back_to_each_other(
@@ -420,6 +412,14 @@ async def patient(open: Callable[[], Awaitable[T]]) -> T:
             return await open()
         except BrokerUnavailable:
             await asyncio.sleep(0.05)
+
+
+async def pass_three_megabytes(producer: Producer, consumer: Consumer) -> None:
+    for _ in range(300):
+        await producer.send(b"x" * 10_000)
+        message = await consumer.receive()
+        assert message is not None
+        await consumer.acknowledge(message)
 
 
 def left_behind(directory: Path) -> list[str]:

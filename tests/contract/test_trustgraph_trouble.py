@@ -22,11 +22,15 @@ def broker_kind() -> str:
 
 
 class Forgetful:
-    """A broker that works, but says of consumers of the topics `forgotten` that it knows of none."""
+    """A broker that works, but says of consumers of the topics `forgotten` that it knows of none.
+
+    Where it is `silent`, these cannot be stopped before it knows of them again.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self.forgotten: set[str] = set()
+        self.silent = False
         self.callers: list[Caller] = []
         self.consumed: list[str] = []
         self.published: set[str] = set()
@@ -46,7 +50,14 @@ class Forgetful:
             if topic in self.forgotten:
                 raise BrokerClosed("the broker knows of no such consumer")
 
-        consumer.check = check  # type: ignore[method-assign]
+        stop = consumer.stop
+
+        async def stopped() -> None:
+            while self.silent and topic in self.forgotten:
+                await asyncio.sleep(0.01)
+            await stop()
+
+        consumer.check, consumer.stop = check, stopped  # type: ignore[method-assign]
         return consumer
 
     async def producer(self, topic: str, **options: Any) -> Producer:
@@ -130,6 +141,7 @@ async def test_a_flow_whose_place_is_lost_makes_the_others_look_no_worse(
     health, lost = working.worker.health, forgetful.forgotten
     [topic] = [flow.input.topic for flow in working.worker.serving.flows if flow.name == "default/f"]
 
+    forgetful.silent = True  # else it is replaced before anybody can see that it was away
     lost.add(topic)
     await until(lambda: "consumer of flow default/f" in health.notes())
     assert health.ready

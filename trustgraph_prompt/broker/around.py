@@ -16,7 +16,7 @@ from trustgraph_prompt.broker.protocol import (
 
 
 class BrokerAround:
-    """Hands every call on to the broker within; subclasses override some."""
+    """Hands every call on to the broker within; subclasses put theirs around what it opens."""
 
     def __init__(self, broker: Broker) -> None:
         self.within = broker
@@ -24,10 +24,10 @@ class BrokerAround:
     async def consumer(
         self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
     ) -> Consumer:
-        return await self.within.consumer(topic, subscription, type=type, buffer=buffer)
+        return self._consumer(await self.within.consumer(topic, subscription, type=type, buffer=buffer))
 
     async def producer(self, topic: str, *, batch: bool = False) -> Producer:
-        return await self.within.producer(topic, batch=batch)
+        return self._producer(await self.within.producer(topic, batch=batch))
 
     async def reader(self, topic: str, *, start: Literal["earliest", "latest"] = "earliest") -> Reader:
         return await self.within.reader(topic, start=start)
@@ -47,3 +47,9 @@ class BrokerAround:
 
     async def __aexit__(self, *exc: object) -> None:
         await self.within.__aexit__(*exc)
+
+    def _consumer(self, consumer: Consumer) -> Consumer:
+        return consumer
+
+    def _producer(self, producer: Producer) -> Producer:
+        return producer

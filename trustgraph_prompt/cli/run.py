@@ -42,7 +42,7 @@ def command(
     """
     from trustgraph_prompt import bundled
     from trustgraph_prompt.llm import Limits
-    from trustgraph_prompt.prompts import PromptSet, files
+    from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker import Prompts, flow
     from trustgraph_prompt.worker.trustgraph import CONCURRENCY, Processor
 
@@ -50,9 +50,7 @@ def command(
     options.check_trustgraph(flows, trustgraph=trustgraph)
     if templates is None and not trustgraph:
         templates = bundled.templates()
-    base = files.load(templates) if templates else {}
-    for refusal in PromptSet.build(base).refused.values():
-        raise refusal
+    entries = files.load(templates) if templates else {}
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
         answered_here = script is not None or base_url is not None
@@ -62,11 +60,14 @@ def command(
         served = []
     else:
         served = flow.load(flows or bundled.flows(), processor=id)
+    prompts = Prompts(entries, {flow.workspace for flow in served})
+    for refusal in prompts.base.refused.values():
+        raise refusal
     serve(
         Service(
             broker,
             served,
-            Prompts(base, {flow.workspace for flow in served}),
+            prompts,
             lambda named: options.provider(script, base_url, named or model, prefill, native_schema),
             Limits(concurrency, requests_per_minute, tokens_per_minute),
             http=http,

@@ -42,14 +42,17 @@ class Prompts(Mapping[str, PromptSet]):
 
     A new snapshot is built whole beside the one that serves, then takes its place. An entry that does not
     compile is refused, and its last good version stays. Only the workspaces that flows serve are built.
+
+    `base` is what the files alone say, of any workspace.
     """
 
     def __init__(
         self, base: Mapping[str, str] | None = None, workspaces: Iterable[str] = ("default",)
     ) -> None:
-        self._base = dict(base or {})
+        self.base = PromptSet.build(base or {})
+        self._files = dict(base or {})
         self._entries: dict[str, dict[str, str | bytes]] = {}
-        self._snapshots = {workspace: PromptSet.build(self._base) for workspace in workspaces}
+        self._snapshots = dict.fromkeys(workspaces, self.base)
 
     def __getitem__(self, workspace: str) -> PromptSet:
         return self._snapshots[workspace]
@@ -95,7 +98,7 @@ class Prompts(Mapping[str, PromptSet]):
     async def _build(self, workspaces: Iterable[str]) -> dict[str, PromptSet]:
         changed = {}
         for workspace in workspaces:
-            entries = {**self._base, **self._entries[workspace]}
+            entries = {**self._files, **self._entries[workspace]}
             # Compiling takes milliseconds an entry, in which requests want to be served.
             changed[workspace] = await asyncio.to_thread(
                 PromptSet.build, entries, self._snapshots.get(workspace)

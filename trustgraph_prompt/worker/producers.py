@@ -55,8 +55,7 @@ class Producers:
         finally:
             del self._under_way[ticket]
         self.last_published = time()
-        if self.refused:
-            self.refused.pop(topic, None)
+        self.refused.pop(topic, None)
 
     @property
     def waiting(self) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer
 from trustgraph_prompt.broker.around import BrokerAround
 from trustgraph_prompt.broker.caller import TopicCaller
-from trustgraph_prompt.broker.protocol import Caller, SubscriptionType
+from trustgraph_prompt.broker.protocol import Caller
 
 Carried = Callable[[], Mapping[str, str]]
 
@@ -19,17 +19,14 @@ class TracedBroker(BrokerAround):
         super().__init__(broker)
         self._carried = carried
 
-    async def consumer(
-        self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
-    ) -> Consumer:
-        consumer = await super().consumer(topic, subscription, type=type, buffer=buffer)
-        return _TracedConsumer(consumer, self._carried)
-
-    async def producer(self, topic: str, *, batch: bool = False) -> Producer:
-        return _TracedProducer(await super().producer(topic, batch=batch), self._carried)
-
     async def caller(self, request: str, response: str) -> Caller:
         return await TopicCaller.open(self, request, response)
+
+    def _consumer(self, consumer: Consumer) -> Consumer:
+        return _TracedConsumer(consumer, self._carried)
+
+    def _producer(self, producer: Producer) -> Producer:
+        return _TracedProducer(producer, self._carried)
 
 
 class _TracedProducer:

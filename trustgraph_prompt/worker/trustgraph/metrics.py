@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, topics
 from trustgraph_prompt.broker.around import BrokerAround
-from trustgraph_prompt.broker.protocol import Caller, SubscriptionType
+from trustgraph_prompt.broker.protocol import Caller
 from trustgraph_prompt.errors import BrokerError, CallTimeout, ProviderError, ProviderRateLimit
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker.call_metrics import SECONDS, Ended
@@ -42,8 +42,8 @@ class TrustGraphMetrics:
         def counter(name: str, help: str, *labels: str) -> Counter:
             return Counter(name, help, ("processor", *labels), registry=registry)
 
-        def seconds(name: str, help: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
-            return Histogram(name, help, ("processor", *labels), buckets=buckets, registry=registry)
+        def seconds(name: str, help: str, *labels: str) -> Histogram:
+            return Histogram(name, help, ("processor", *labels), buckets=SECONDS, registry=registry)
 
         self.processor = processor
         self.clock = clock
@@ -58,7 +58,6 @@ class TrustGraphMetrics:
         self.request_seconds = seconds(
             "tg_consumer_request_duration_seconds",
             "From the receipt of a request until it was settled",
-            SECONDS,
             "consumer",
         )
         self.processed = counter(
@@ -71,7 +70,6 @@ class TrustGraphMetrics:
         self.call_seconds = seconds(
             "tg_downstream_call_duration_seconds",
             "From a request to another service to the end of its answer",
-            SECONDS,
             "target_service",
         )
         self.timeouts = counter(
@@ -83,7 +81,6 @@ class TrustGraphMetrics:
         self.completion_seconds = seconds(
             "tg_text_completion_duration_seconds",
             "From a call to a model to the end of its answer",
-            SECONDS,
         )
         self.model = Info("tg_text_completion_model", "The model", ("processor",), registry=registry)
         self._version = Gauge(
@@ -144,17 +141,14 @@ class _CountedBroker(BrokerAround):
         super().__init__(broker)
         self._counts = counts
 
-    async def consumer(
-        self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
-    ) -> Consumer:
-        consumer = await super().consumer(topic, subscription, type=type, buffer=buffer)
-        return _CountedConsumer(consumer, self._counts)
-
-    async def producer(self, topic: str, *, batch: bool = False) -> Producer:
-        return _CountedProducer(await super().producer(topic, batch=batch), self._counts)
-
     async def caller(self, request: str, response: str) -> Caller:
         return _CountedCaller(await super().caller(request, response), request, self._counts)
+
+    def _consumer(self, consumer: Consumer) -> Consumer:
+        return _CountedConsumer(consumer, self._counts)
+
+    def _producer(self, producer: Producer) -> Producer:
+        return _CountedProducer(producer, self._counts)
 
 
 class _CountedConsumer:
@@ -217,15 +211,8 @@ class _CountedProducer:
         self._counts = counts.produced
         self._produced = counts.produced.labels(*self._labels)
 
-    async def send(
-        self,
-        data: bytes,
-        *,
-        key: str | None = None,
-        properties: Mapping[str, str] | None = None,
-        deliver_after: float | None = None,
-    ) -> str:
-        id = await self._producer.send(data, key=key, properties=properties, deliver_after=deliver_after)
+    async def send(self, data: bytes, **how: Any) -> str:
+        id = await self._producer.send(data, **how)
         self._produced.inc()
         return id
 
