@@ -95,6 +95,7 @@ class Outcome:
     its value, which stands in `rejected` with its place; those of single objects stand there alone.
     `repaired` are the objects whose JSON was mended. `retracted` are objects a stream had given and the
     whole text took back. What is `cached` was asked before: it made no calls, and `model` says who answered.
+    `span` is where in `text` the value of a json answer stands, from and up to which character.
     """
 
     value: Any
@@ -110,6 +111,7 @@ class Outcome:
     cause: Exception | None = None
     cached: bool = False
     model: str | None = None
+    span: tuple[int, int] | None = None
 
     @property
     def ok(self) -> bool:
