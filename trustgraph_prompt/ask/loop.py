@@ -48,7 +48,7 @@ async def ask(
     (docs/asking.md). `published` and `clock` are in seconds since the epoch; without `published` the seconds
     of the budget count from now. `price` turns tokens into the money of the budget. `listen` is awaited with
     each piece of the answer as soon as it stands; what it raises ends the asking. `cache` keeps the answers
-    of prompts that let it (docs/caching.md). `feedback` says in words of its own what was wrong with an answer
+    of prompts that let it (docs/caching.md). `feedback` says in its own words what was wrong with an answer
     that is asked for again; then it is the question that tells the model of the schema.
 
     Raises `ValueError` where `retry` has a deadline or tokens: they are the budget's; and where the budget
