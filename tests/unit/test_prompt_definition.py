@@ -100,6 +100,8 @@ def test_both_names_of_the_ontology_prompt_are_one_prompt() -> None:
         {"response_type": "json", "schema": OBJECT, "coerce": True},
         {"response_type": "json", "schema": OBJECT, "invariants": [{"rule": "a > 1"}]},
         {"response_type": "json", "versions": {"1.0": OBJECT}},
+        {"response_type": "json", "schema": OBJECT, "many": True},
+        {"response_type": "json", "schema": OBJECT, "fences": "one"},
         {"model": {"temperature": 1}},
     ],
 )
@@ -120,6 +122,19 @@ def test_an_entry_says_how_its_answers_are_judged() -> None:
     assert contract.repair
     assert contract.conform({"a": "1", "x": 2}) == {"a": 1}
     assert [issue.message for issue in contract.issues({"a": 2, "b": "1"})] == ["b is less than a"]
+
+
+def test_an_entry_asks_for_a_list_and_says_which_fences_count() -> None:
+    contract = ours(response_type="json", schema=OBJECT, many=True, fences="strict").contract
+    assert contract.many
+    assert contract.fences == "strict"
+
+
+@pytest.mark.parametrize("key", ["many", "fences"])
+def test_what_is_about_one_value_is_refused_beside_lines(key: str) -> None:
+    said = {"many": True, "fences": "one"}
+    with pytest.raises(PromptError, match=f"`{key}` says nothing about an answer of type jsonl"):
+        ours(response_type="jsonl", schema=OBJECT, **{key: said[key]})
 
 
 def test_an_entry_has_schemas_by_version() -> None:

@@ -32,7 +32,14 @@ TRUSTGRAPH_ALIASES = {
 CACHE_SECONDS = 3600.0
 """How long answers may be given again where a prompt says `cache: true`."""
 
-_JUDGING_KEYS = ("repair", "extra", "coerce", "invariants", "versions")
+_JUDGING_KEYS = ("repair", "extra", "coerce", "invariants", "versions", "many", "fences")
+
+_FORMATS_OF = {
+    **dict.fromkeys(("schema", *_JUDGING_KEYS), ("json", "jsonl")),
+    "object-schema": ("jsonl",),
+    "many": ("json",),
+    "fences": ("json",),
+}
 
 _CONFIG_KEYS = {
     "temperature": "temperature",
@@ -165,8 +172,7 @@ def _template(source: str, dialect: Literal["jinja", "ibis"], where: str, path: 
 
 def _contract(id: str, entry: Mapping[str, Any], where: str, *, strict: bool) -> Contract:
     format = entry.get("response-type", "text")
-    formats_of = {"object-schema": ("jsonl",), **dict.fromkeys(("schema", *_JUDGING_KEYS), ("json", "jsonl"))}
-    for key, formats in formats_of.items():
+    for key, formats in _FORMATS_OF.items():
         if strict and entry.get(key) is not None and format not in formats:
             raise PromptError(
                 f"`{key}` says nothing about an answer of type {format}",

@@ -38,6 +38,17 @@ SCHEMA: Mapping[str, Any] = {
             **_SCHEMA_OF_ANSWERS,
             "description": "JSON Schema of each object (jsonl); goes before `schema`.",
         },
+        "many": {
+            "type": "boolean",
+            "default": False,
+            "description": "Whether the value is a list of what the schema describes (json).",
+        },
+        "fences": {
+            "enum": ["any", "strict", "one"],
+            "default": "any",
+            "description": "Which code fences count: those that hold a valid value; where there are some, "
+            "nothing else; or one, and several are an error (json).",
+        },
         "repair": {
             "type": "boolean",
             "default": False,
