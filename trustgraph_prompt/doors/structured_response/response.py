@@ -56,15 +56,16 @@ class StructuredResponse:
 
         Raises `StructuredOutputInvalid` with its `issues` where they break the contract.
         """
-        value, accepted = STRUCTURED_RESPONSE.take(dict(data))
+        given = deepcopy(dict(data))
+        value, accepted = STRUCTURED_RESPONSE.take(given)
         if not accepted:
-            issues = STRUCTURED_RESPONSE.issues(dict(data))
+            issues = STRUCTURED_RESPONSE.issues(given)
             raise StructuredOutputInvalid("; ".join(map(str, issues)), issues=issues)
         return cls.of_accepted(value, truncated=truncated)
 
     @classmethod
     def of_accepted(cls, value: Mapping[str, Any], *, truncated: bool = False) -> StructuredResponse:
-        """From a value as the contract gives it."""
+        """From a value as the contract gives it, which becomes part of the response."""
         total = value.get("items_total")
         return cls(
             answer=value["response"] if "response" in value else value["answer"],
@@ -72,11 +73,11 @@ class StructuredResponse:
             items_total=None if total is None else int(total),
             count_qualifier=value.get("count_qualifier"),
             transparency_statement=value.get("transparency_statement"),
-            sources=deepcopy(value.get("sources") or []),
+            sources=value.get("sources") or [],
             schema_version=version_of(value.get("schema_version", CURRENT_SCHEMA_VERSION)),
             confidence=value.get("confidence"),
-            metadata=deepcopy(value.get("metadata")),
-            citations=deepcopy(value.get("citations") or []),
+            metadata=value.get("metadata"),
+            citations=value.get("citations") or [],
             truncated=truncated,
         )
 

@@ -98,6 +98,8 @@ def version_of(written: object) -> str:
     That is the version itself; of a newer minor one, which adds optional fields at most, the newest that is
     known. Raises `ContractError` where there is none.
     """
+    if isinstance(written, str) and written in SCHEMAS:
+        return written
     named = Version.parse(written)
     known = {Version.parse(version): version for version in SCHEMAS}
     older = [one for one in known if one and named and one.major == named.major and one <= named]
