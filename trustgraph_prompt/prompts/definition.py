@@ -141,6 +141,7 @@ class PromptDefinition:
             "prompt": [self.template.dialect, self.template.source],
             "system": [self.system.dialect, self.system.source],
             "contract": self.contract.fingerprint,
+            "schema": [self.contract.schema, self.contract.versions],  # a model sees its descriptions
             "config": asdict(self.config),
             "attempts": self.attempts,
             "terms": self.terms,
