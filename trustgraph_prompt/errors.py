@@ -3,6 +3,7 @@
     TrustgraphPromptError
     ├── ConfigError                      a file, an entry or an option that an author wrote
     │   ├── ContractError                  a schema that is none
+    │   ├── LanguageError                  a text of the schema language that is none
     │   ├── TemplateError                  a template that does not compile, or may not run
     │   ├── PromptError                    a prompt definition that is incomplete or wrong
     │   │   └── PromptValidationError        … one that is written in Python, in sections
@@ -118,6 +119,13 @@ class ConfigError(TrustgraphPromptError):
 
 class ContractError(ConfigError):
     """The schema or another part of a contract is not usable."""
+
+
+class LanguageError(ConfigError):
+    """A text of the schema language is wrong, or something cannot be said in it (seed 5).
+
+    `where` ends with line and column; `path` is a JSON Pointer into a JSON Schema that cannot be said.
+    """
 
 
 class TemplateError(ConfigError):
