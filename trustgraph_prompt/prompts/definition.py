@@ -159,6 +159,7 @@ class PromptDefinition:
             "prompt": [self.template.dialect, self.template.source],
             "system": [self.system.dialect, self.system.source],
             "contract": self.contract.fingerprint,
+            "schema": [self.contract.schema, self.contract.versions],  # a model sees its descriptions
             "config": asdict(self.config),
             "attempts": self.attempts,
             "escalation": None if self.escalation is None else asdict(self.escalation),
