@@ -217,7 +217,8 @@ class OutputParseError(StructuredOutputInvalid):
     """An answer is not of the type that its prompt declares (seed 4).
 
     `dataclass_type` is that type, of one element where a list is declared, None where nothing is declared.
-    `index` is the element that is wrong, `path` a JSON Pointer to what is wrong in the answer.
+    `index` is the element that is wrong, `path` a JSON Pointer to what is wrong in the value. `issues` are
+    all that is wrong, `output_content` is the answer.
     """
 
     def __init__(
@@ -227,6 +228,7 @@ class OutputParseError(StructuredOutputInvalid):
         dataclass_type: type[Any] | None = None,
         index: int | None = None,
         path: str = "",
+        output_content: str = "",
         cause: StructuredOutputInvalid | None = None,
     ) -> None:
         self.message = message
@@ -234,10 +236,10 @@ class OutputParseError(StructuredOutputInvalid):
         self.index = index
         self.path = path
         told = {} if cause is None else {name: getattr(cause, name) for name in _TOLD}
-        super().__init__(message, **told)
+        super().__init__(message, output_content=output_content, **told)
 
 
-_TOLD = ("response_schema", "output_content", "finish_reason", "usage", "issues", "outcome")
+_TOLD = ("response_schema", "finish_reason", "usage", "issues", "outcome")
 
 
 class ProviderError(TrustgraphPromptError):
