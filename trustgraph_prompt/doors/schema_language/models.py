@@ -1,0 +1,128 @@
+"""Schemas of the language as Pydantic models (seed 5; the extra `pydantic`)."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, ForwardRef
+
+from trustgraph_prompt.doors.schema_language.types import type_expr_to_python_type
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.language.constraints import keywords_of, type_of
+from trustgraph_prompt.language.inherit import Schemas
+from trustgraph_prompt.language.nodes import File, Optional, SchemaDef, SchemaField, TypeExpr, Union
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+_BOUNDS: Mapping[str, str] = {
+    "minimum": "ge",
+    "maximum": "le",
+    "exclusiveMinimum": "gt",
+    "exclusiveMaximum": "lt",
+    "multipleOf": "multiple_of",
+    "pattern": "pattern",
+    **dict.fromkeys(("minLength", "minItems", "minProperties"), "min_length"),
+    **dict.fromkeys(("maxLength", "maxItems", "maxProperties"), "max_length"),
+}
+"""What keywords of JSON Schema are called there."""
+
+
+def schema_to_pydantic(schema_def: SchemaDef, schemas: Iterable[SchemaDef] = ()) -> type[BaseModel]:
+    """The model of a schema; `schemas` are those that it extends and refers to.
+
+    Fields have the names of the language as aliases where Python or Pydantic would not have them. Raises
+    `LanguageError` for what is not there, `ConfigError` without Pydantic.
+    """
+    return Models((schema_def, *schemas))[schema_def.name]
+
+
+class Models(Mapping[str, "type[BaseModel]"]):
+    """The models of schemas by their names, made together when the first of them is asked for."""
+
+    def __init__(self, schemas: Iterable[SchemaDef]) -> None:
+        self._schemas = {schema.name: schema for schema in schemas}
+
+    def __getitem__(self, name: str) -> type[BaseModel]:
+        return self._models[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._schemas)
+
+    def __len__(self) -> int:
+        return len(self._schemas)
+
+    @cached_property
+    def _models(self) -> dict[str, type[BaseModel]]:
+        inherited = Schemas(File(tuple(self._schemas.values())))
+        # they may refer to each other in circles, and their names need not be Python's
+        references = {name: f"_Schema{number}_" for number, name in enumerate(self._schemas)}
+        annotations = {name: ForwardRef(reference) for name, reference in references.items()}
+        models = {
+            name: _model(schema, inherited.fields(name), annotations)
+            for name, schema in self._schemas.items()
+        }
+        namespace = {references[name]: model for name, model in models.items()}
+        for model in models.values():
+            model.model_rebuild(_types_namespace=namespace)
+        return models
+
+
+def _model(
+    schema: SchemaDef, fields: Iterable[SchemaField], annotations: Mapping[str, Any]
+) -> type[BaseModel]:
+    try:
+        from pydantic import BaseModel, ConfigDict, create_model
+    except ImportError:
+        raise ConfigError(
+            "models need the extra `pydantic`: pip install 'trustgraph-prompt[pydantic]'"
+        ) from None
+    config = ConfigDict(
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        validate_default=True,
+        protected_namespaces=(),
+        val_json_bytes="base64",
+        ser_json_bytes="base64",
+    )
+    definitions: dict[str, Any] = {}
+    for field in fields:
+        name = _python_name(field.name, {*definitions, *dir(BaseModel)})
+        definitions[name] = _annotated(field, annotations, field.name if name != field.name else None)
+    return create_model(schema.name, __config__=config, __doc__=schema.description, **definitions)
+
+
+def _python_name(name: str, taken: set[str]) -> str:
+    """The name itself, or the nearest one that an attribute can have."""
+    found = re.sub(r"\W", "_", name).lstrip("_0123456789") or "field"
+    while found in taken or keyword.iskeyword(found):
+        found += "_"
+    return found
+
+
+def _annotated(field: SchemaField, annotations: Mapping[str, Any], alias: str | None) -> tuple[Any, Any]:
+    """Type and settings of a field."""
+    from pydantic import Field
+
+    settings: dict[str, Any] = {"description": field.description, "alias": alias}
+    if field.default is not None:
+        settings["default"] = field.default.value
+    elif isinstance(field.type, Optional):
+        settings["default"] = None
+    return _bounded(field.type, field, annotations), Field(**settings)
+
+
+def _bounded(expr: TypeExpr, field: SchemaField, annotations: Mapping[str, Any]) -> Any:
+    """The annotation of a field's type, with the constraints that each part of it can have."""
+    if not field.constraints:
+        return type_expr_to_python_type(expr, annotations)
+    match expr:
+        case Optional(inner):
+            return _bounded(inner, field, annotations) | None
+        case Union(members):
+            bounded = (_bounded(member, field, annotations) for member in members)
+            return Any_of[tuple(bounded)]
+    return _with_keywords(expr, field, annotations)
