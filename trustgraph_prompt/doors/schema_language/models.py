@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ForwardRef
+from typing import Union as AnyOf
 
 from trustgraph_prompt.doors.schema_language.types import type_expr_to_python_type
 from trustgraph_prompt.errors import ConfigError
@@ -17,7 +18,7 @@ from trustgraph_prompt.language.nodes import File, Optional, SchemaDef, SchemaFi
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-_BOUNDS: Mapping[str, str] = {
+_SETTINGS: Mapping[str, str] = {
     "minimum": "ge",
     "maximum": "le",
     "exclusiveMinimum": "gt",
@@ -33,7 +34,7 @@ _BOUNDS: Mapping[str, str] = {
 def schema_to_pydantic(schema_def: SchemaDef, schemas: Iterable[SchemaDef] = ()) -> type[BaseModel]:
     """The model of a schema; `schemas` are those that it extends and refers to.
 
-    Fields have the names of the language as aliases where Python or Pydantic would not have them. Raises
+    Fields whose names Python or Pydantic would not have get others, and their own as aliases. Raises
     `LanguageError` for what is not there, `ConfigError` without Pydantic.
     """
     return Models((schema_def, *schemas))[schema_def.name]
@@ -79,6 +80,10 @@ def _model(
         raise ConfigError(
             "models need the extra `pydantic`: pip install 'trustgraph-prompt[pydantic]'"
         ) from None
+    definitions: dict[str, Any] = {}
+    for field in fields:
+        name = _python_name(field.name, {*definitions, *dir(BaseModel)})
+        definitions[name] = _definition(field, annotations, field.name if name != field.name else None)
     config = ConfigDict(
         validate_by_name=True,
         validate_by_alias=True,
@@ -88,11 +93,10 @@ def _model(
         val_json_bytes="base64",
         ser_json_bytes="base64",
     )
-    definitions: dict[str, Any] = {}
-    for field in fields:
-        name = _python_name(field.name, {*definitions, *dir(BaseModel)})
-        definitions[name] = _annotated(field, annotations, field.name if name != field.name else None)
-    return create_model(schema.name, __config__=config, __doc__=schema.description, **definitions)
+    model: type[BaseModel] = create_model(
+        schema.name, __config__=config, __doc__=schema.description, **definitions
+    )
+    return model
 
 
 def _python_name(name: str, taken: set[str]) -> str:
@@ -103,7 +107,7 @@ def _python_name(name: str, taken: set[str]) -> str:
     return found
 
 
-def _annotated(field: SchemaField, annotations: Mapping[str, Any], alias: str | None) -> tuple[Any, Any]:
+def _definition(field: SchemaField, annotations: Mapping[str, Any], alias: str | None) -> tuple[Any, Any]:
     """Type and settings of a field."""
     from pydantic import Field
 
@@ -112,17 +116,37 @@ def _annotated(field: SchemaField, annotations: Mapping[str, Any], alias: str | 
         settings["default"] = field.default.value
     elif isinstance(field.type, Optional):
         settings["default"] = None
-    return _bounded(field.type, field, annotations), Field(**settings)
+    return _constrained(field.type, field, annotations), Field(**settings)
 
 
-def _bounded(expr: TypeExpr, field: SchemaField, annotations: Mapping[str, Any]) -> Any:
-    """The annotation of a field's type, with the constraints that each part of it can have."""
+def _constrained(expr: TypeExpr, field: SchemaField, annotations: Mapping[str, Any]) -> Any:
+    """The annotation of a field's type, each part of it with the constraints that it can have."""
     if not field.constraints:
         return type_expr_to_python_type(expr, annotations)
     match expr:
         case Optional(inner):
-            return _bounded(inner, field, annotations) | None
+            return AnyOf[_constrained(inner, field, annotations), None]
         case Union(members):
-            bounded = (_bounded(member, field, annotations) for member in members)
-            return Any_of[tuple(bounded)]
-    return _with_keywords(expr, field, annotations)
+            return AnyOf[tuple(_constrained(member, field, annotations) for member in members)]
+    annotation = type_expr_to_python_type(expr, annotations)
+    json_type = type_of(expr, {})
+    for constraint in field.constraints:
+        for key, value in (keywords_of(constraint, json_type) or {}).items():
+            annotation = Annotated[annotation, *_said(key, value)]
+    return annotation
+
+
+def _said(keyword: str, value: Any) -> tuple[Any, ...]:
+    """A keyword of JSON Schema as what Pydantic makes of it."""
+    from pydantic import AfterValidator, Field
+
+    if keyword in _SETTINGS:
+        return (Field(**{_SETTINGS[keyword]: value}),)
+    said = Field(json_schema_extra={keyword: value})
+    return (AfterValidator(_unique), said) if keyword == "uniqueItems" else (said,)
+
+
+def _unique(items: list[Any]) -> list[Any]:
+    if len(set(map(repr, items))) < len(items):
+        raise ValueError("the items are not unique")
+    return items
