@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from trustgraph_prompt.language.locate import locate
 from trustgraph_prompt.language.nodes import File
 from trustgraph_prompt.language.parse import parse
+from trustgraph_prompt.language.to_json_schema import to_json_schema
 
-__all__ = ["File", "parse"]
+__all__ = ["File", "locate", "parse", "to_json_schema"]

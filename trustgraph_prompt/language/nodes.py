@@ -69,6 +69,11 @@ class Literal(TypeExpr):
 
     value: str | int | float | bool
 
+    @property
+    def as_json(self) -> tuple[bool, str | int | float]:
+        """What JSON compares: 1 is 1.0, and not true."""
+        return isinstance(self.value, bool), self.value
+
 
 @dataclass(frozen=True)
 class Union(TypeExpr):
@@ -94,7 +99,7 @@ class Default(Node):
 
 @dataclass(frozen=True)
 class SchemaField(Node):
-    """`name: type @constraints = default "description"`; one with a default or a type `T?` is not required."""
+    """`name: type @constraints = default "description"`; with a default or a type `T?` it is not required."""
 
     name: str
     type: TypeExpr
@@ -115,7 +120,7 @@ class SchemaDef(Node):
 
 @dataclass(frozen=True)
 class EscalationCondition(Node):
-    """`escalate if op "value"`; `~` is equality but for case, white space, marks of markdown and at the end."""
+    """`escalate if op "value"`; `~` is equality but for case, white space, punctuation and markdown."""
 
     op: OneOf["~", "==", "!=", "contains"]
     value: str
