@@ -5,9 +5,9 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ForwardRef
-from typing import Union as AnyOf
 
 from trustgraph_prompt.doors.schema_language.types import type_expr_to_python_type
 from trustgraph_prompt.errors import ConfigError
@@ -41,10 +41,16 @@ def schema_to_pydantic(schema_def: SchemaDef, schemas: Iterable[SchemaDef] = ())
 
 
 class Models(Mapping[str, "type[BaseModel]"]):
-    """The models of schemas by their names, made together when the first of them is asked for."""
+    """The models of schemas by their names, made together when the first of them is asked for.
 
-    def __init__(self, schemas: Iterable[SchemaDef]) -> None:
+    `types` are those of Python that schemas may name beside those of the language.
+    """
+
+    def __init__(self, schemas: Iterable[SchemaDef], types: Mapping[str, Any] | None = None) -> None:
         self._schemas = {schema.name: schema for schema in schemas}
+        self._types = {
+            name: Any if isinstance(kind, Mapping) else kind for name, kind in (types or {}).items()
+        }
 
     def __getitem__(self, name: str) -> type[BaseModel]:
         return self._models[name]
@@ -55,12 +61,20 @@ class Models(Mapping[str, "type[BaseModel]"]):
     def __len__(self) -> int:
         return len(self._schemas)
 
+    @property
+    def annotations(self) -> Mapping[str, Any]:
+        """What the names in types stand for."""
+        return {**self._types, **self}
+
     @cached_property
     def _models(self) -> dict[str, type[BaseModel]]:
         inherited = Schemas(File(tuple(self._schemas.values())))
         # they may refer to each other in circles, and their names need not be Python's
         references = {name: f"_Schema{number}_" for number, name in enumerate(self._schemas)}
-        annotations = {name: ForwardRef(reference) for name, reference in references.items()}
+        annotations = {
+            **self._types,
+            **{name: ForwardRef(reference) for name, reference in references.items()},
+        }
         models = {
             name: _model(schema, inherited.fields(name), annotations)
             for name, schema in self._schemas.items()
@@ -125,9 +139,9 @@ def _constrained(expr: TypeExpr, field: SchemaField, annotations: Mapping[str, A
         return type_expr_to_python_type(expr, annotations)
     match expr:
         case Optional(inner):
-            return AnyOf[_constrained(inner, field, annotations), None]
+            return _constrained(inner, field, annotations) | None
         case Union(members):
-            return AnyOf[tuple(_constrained(member, field, annotations) for member in members)]
+            return reduce(or_, (_constrained(member, field, annotations) for member in members))
     annotation = type_expr_to_python_type(expr, annotations)
     json_type = type_of(expr, {})
     for constraint in field.constraints:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import reduce
+from operator import or_
 from types import NoneType
 from typing import Any
 from typing import Literal as OneOf
-from typing import Optional as OrNone
-from typing import Union as AnyOf
 from uuid import UUID
 
 from trustgraph_prompt.errors import LanguageError
@@ -52,14 +52,14 @@ def type_expr_to_python_type(type_expr: TypeExpr, schemas: Mapping[str, Any] | N
         case MapOf(value):
             return dict[str, type_expr_to_python_type(value, schemas)]  # type: ignore[misc]
         case Optional(inner):
-            return OrNone[type_expr_to_python_type(inner, schemas)]
+            return type_expr_to_python_type(inner, schemas) | None
         case Literal(value):
             return OneOf[value]
         case Union(members):
             literals = tuple(one.value for one in members if isinstance(one, Literal))
             others = [one for one in members if not isinstance(one, Literal)]
-            choice = (OneOf[literals],) if literals else ()
-            return AnyOf[(*choice, *(type_expr_to_python_type(one, schemas) for one in others))]
+            choice = [OneOf[literals]] if literals else []
+            return reduce(or_, choice + [type_expr_to_python_type(one, schemas) for one in others])
         case Name(name) | Scalar(name):
             known = {**DSL_TYPE_MAP, **(schemas or {})}
             if name in known:
