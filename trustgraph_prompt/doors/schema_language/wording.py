@@ -41,7 +41,7 @@ def feedback(schema_name: str, outcome: Outcome) -> str:
 
 
 def error_of(schema_name: str, outcome: Outcome) -> Exception:
-    """Why there is no value: the failure of the provider that ended the asking, else an error of the seed's."""
+    """Why there is no value: the provider's failure that ended the asking, else an error of the seed's."""
     if isinstance(outcome.cause, ProviderError):
         return outcome.cause
     try:
