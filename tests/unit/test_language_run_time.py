@@ -214,7 +214,7 @@ prompt p expecting (A | B)[]: "?"
         even = {"type": "integer", "multipleOf": 2}
         workflow = Workflow.load(text, answers('[{"n": 1, "even": 2}]'), types={"even": even})
         assert await workflow.call_llm("p") == [{"n": 1, "even": 2}]
-        assert workflow.schemas["A"](n="3", even=4).n == 3
+        assert workflow.schemas["A"](n="3", even=4).model_dump() == {"n": 3, "even": 4}
         with pytest.raises(SchemaValidationError, match="/0/even"):
             await Workflow.load(text, answers('[{"n": 1, "even": 3}]'), types={"even": even}).call_llm("p")
 
