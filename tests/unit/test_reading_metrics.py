@@ -9,18 +9,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.asking import Asked, Script
 from trustgraph_prompt.llm import ScriptedAnswer
+from trustgraph_prompt.llm.records import FinishReason
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.metrics import Metrics
 
-CUT = "length"
+CUT: FinishReason = "length"
 
 
 async def outcome_of(
-    asked: Asked, *answers: tuple[str, str], prefill: bool = False, **options: Any
+    asked: Asked, *answers: tuple[str, FinishReason], prefill: bool = False, **options: Any
 ) -> Outcome:
     script = Script(
         *(ScriptedAnswer(text, finish_reason=reason) for text, reason in answers), prefill=prefill
-    )  # type: ignore[arg-type]
+    )
     return await asked(script, **options)
 
 
