@@ -20,6 +20,7 @@ DOCS = Path(__file__).parents[2] / "docs"
         ("complete.md", 20),
         ("prompt-class.md", 25),
         ("structured-response.md", 30),
+        ("language-run-time.md", 30),
     ],
 )
 def test_the_examples_do_what_the_guide_says(name: str, least: int) -> None:

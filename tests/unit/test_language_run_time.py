@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.asking import Script
-from trustgraph_prompt.cost import Budget
+from tests.support.asking import Script, why
+from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.doors.schema_language import (
     DSL_TYPE_MAP,
     EscalationEvent,
@@ -239,6 +239,10 @@ class TestAskingAgain:
         await asked(script)
         assert told(script, 1)[2][1].startswith("Error: Failed to parse JSON from response: ")
 
+    async def test_the_outcome_tells_every_call(self) -> None:
+        outcome = await Workflow.load(TEXT, answers("no", json.dumps(REVIEW))).ask("review_code", code="x")
+        assert (outcome.value, why(outcome)) == (REVIEW, ["first", "invalid"])
+
     async def test_the_third_answer_is_the_last(self) -> None:
         script = answers("no", "still no", '{"approved": 2, "severity": 1}')
         with pytest.raises(SchemaValidationError) as raised:
@@ -301,6 +305,13 @@ class TestFailures:
     async def test_a_budget_that_ends_says_so(self) -> None:
         workflow = Workflow.load(TEXT, answers("no"), budget=Budget(seconds=0))
         with pytest.raises(StructuredOutputInvalid, match="seconds of the budget"):
+            await workflow.call_llm("review_code", code="x")
+
+    async def test_a_budget_of_money_has_a_price(self) -> None:
+        workflow = Workflow.load(
+            TEXT, answers("no"), budget=Budget(money=1e-9), price=Price(prompt=1, completion=1)
+        )
+        with pytest.raises(StructuredOutputInvalid, match="in money are spent"):
             await workflow.call_llm("review_code", code="x")
 
     async def test_a_refusal_is_no_json(self) -> None:
@@ -377,10 +388,15 @@ class TestLoading:
         assert prompts["doubt"].escalation == EscalationSpec("~", "I CANNOT")
         assert prompts["say"].schema is None
 
+    async def test_a_prompt_answers_to_its_aliases(self) -> None:
+        text = 'prompt p:\n    aliases: [q]\n    text: "?"\n'
+        assert await Workflow.load(text, answers("!")).call_llm("q") == "!"
+
     @pytest.mark.parametrize(
         ("text", "said"),
         [
             ('prompt p expecting Reviw: "?"', "Reviw"),
+            ('prompt q: "?"\nprompt p:\n    aliases: [q]\n    text: "?"', "two prompts are called q"),
             ('schema A:\n    a: strng\nprompt p expecting A: "?"', "strng"),
             ('schema A:\n    a: string\nprompt p expecting A[]:\n    attemps: 2\n    text: "?"', "attemps"),
             ('schema A:\n    a: string\nprompt p expecting A:\n    attempts: 0\n    text: "?"', "attempts"),
