@@ -14,12 +14,28 @@ Arguments = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Kind:
-    """A constraint as such. `keywords` has, by type of JSON, those that its arguments give, in their order."""
+    """A constraint as such. `keywords` are those that its arguments stand for in turn, by type of JSON."""
 
     keywords: Mapping[str, tuple[str, ...]]
     takes: Callable[[Arguments], bool]
     example: str
     holds: Callable[[Any, Arguments], bool] = lambda value, arguments: True
+
+    @property
+    def about(self) -> str:
+        """The types that may have it, in words."""
+        return " or ".join(dict.fromkeys(_TYPES[one] for one in self.keywords))
+
+
+_TYPES = {
+    "integer": "a number",
+    "number": "a number",
+    "string": "a string",
+    "array": "a list",
+    "object": "a map",
+    "boolean": "true or false",
+    "null": "null",
+}
 
 
 def _is_number(value: object) -> bool:
@@ -40,7 +56,7 @@ def _is_length(arguments: Arguments) -> bool:
         return False
     if any(isinstance(end, bool) or (end is not None and end < 0) for end in ends):
         return False
-    return ends[1] is None or ends[0] <= ends[1]
+    return ends[0] > 0 if ends[1] is None else ends[0] <= ends[1]
 
 
 def _has_length(value: Any, arguments: Arguments) -> bool:
@@ -54,9 +70,13 @@ def _one_text(arguments: Arguments) -> bool:
 
 KINDS: Mapping[str, Kind] = {
     "min": Kind(_of_numbers("minimum"), _one_number, "@min(0)", lambda value, given: value >= given[0]),
-    "above": Kind(_of_numbers("exclusiveMinimum"), _one_number, "@above(0)", lambda value, given: value > given[0]),
+    "above": Kind(
+        _of_numbers("exclusiveMinimum"), _one_number, "@above(0)", lambda value, given: value > given[0]
+    ),
     "max": Kind(_of_numbers("maximum"), _one_number, "@max(10)", lambda value, given: value <= given[0]),
-    "below": Kind(_of_numbers("exclusiveMaximum"), _one_number, "@below(10)", lambda value, given: value < given[0]),
+    "below": Kind(
+        _of_numbers("exclusiveMaximum"), _one_number, "@below(10)", lambda value, given: value < given[0]
+    ),
     "multiple": Kind(
         _of_numbers("multipleOf"), lambda given: _one_number(given) and given[0] > 0, "@multiple(5)"
     ),
@@ -95,17 +115,33 @@ def type_of(expr: TypeExpr, types: Mapping[str, Mapping[str, Any]]) -> str | Non
     return None
 
 
-def keywords_of(constraint: Constraint, json_type: str | None) -> Keywords | None:
+def keywords_of(constraint: Constraint, kind_of_json: str | None) -> Keywords | None:
     """The keywords of a constraint for a type of JSON, None where it cannot have it."""
     kind = KINDS[constraint.name]
-    if json_type not in kind.keywords:
+    if kind_of_json is None or kind_of_json not in kind.keywords:
         return None
     if constraint.name == "unique":
         return {"uniqueItems": True}
-    names = kind.keywords[json_type]
+    names = kind.keywords[kind_of_json]
     given = (*constraint.arguments, *constraint.arguments)[: len(names)]
     return {name: value for name, value in zip(names, given, strict=True) if not _says_nothing(name, value)}
 
 
 def _says_nothing(keyword: str, value: Any) -> bool:
     return value is None or (value == 0 and keyword in ("minLength", "minItems", "minProperties"))
+
+
+def json_type(value: Any) -> str:
+    """What a value is in JSON."""
+    return _JSON_TYPES[type(value)]
+
+
+_JSON_TYPES: Mapping[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}

@@ -141,7 +141,7 @@ class PromptDef(Node):
 
     `expecting` is None for a text; `layout` says how the answer is laid out otherwise. `text` is the template
     of the question. `settings` are the other keys of a prompt's entry as they are written; `places` are their
-    positions by JSON Pointer (`/model/temperature`).
+    positions by JSON Pointer (`/model/temperature`), and that of the text (`/text`).
     """
 
     name: str
@@ -162,3 +162,4 @@ class File:
     schemas: tuple[SchemaDef, ...] = ()
     prompts: tuple[PromptDef, ...] = ()
     system: str | None = None
+    system_at: Position | None = field(default=None, compare=False, repr=False)

@@ -141,19 +141,20 @@ class _Writer:
     def _discriminator(self, schemas: list[str]) -> str | None:
         """The field that has other literals in each schema."""
         for field in self._schemas.fields(schemas[0]):
-            values = [value for schema in schemas for value in self._values(schema, field.name) or [None]]
-            if None not in values and len(values) == len(set(values)):
+            groups = [self._values(schema, field.name) for schema in schemas]
+            values = [value for group in groups for value in group]
+            if all(groups) and len(values) == len(set(values)):
                 return field.name
         return None
 
-    def _values(self, schema: str, name: str) -> list[tuple[bool, Any]] | None:
-        """The values of a required field that has nothing but literals, as JSON compares them."""
+    def _values(self, schema: str, name: str) -> list[tuple[bool, Any]]:
+        """The values of a required field that has nothing but literals, as JSON compares them; else none."""
         field = next((one for one in self._schemas.fields(schema) if one.name == name), None)
         if field is None or not _is_required(field):
-            return None
+            return []
         members = field.type.members if isinstance(field.type, Union) else (field.type,)
         literals = [member for member in members if isinstance(member, Literal)]
-        return [one.as_json for one in literals] if len(literals) == len(members) else None
+        return [one.as_json for one in literals] if len(literals) == len(members) else []
 
 
 def _is_required(field: SchemaField) -> bool:
