@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.asking import Script
+from tests.support.asking import Script, why
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.doors.schema_language import (
     DSL_TYPE_MAP,
@@ -238,6 +238,10 @@ class TestAskingAgain:
         script = answers("I will think about it.", json.dumps(REVIEW))
         await asked(script)
         assert told(script, 1)[2][1].startswith("Error: Failed to parse JSON from response: ")
+
+    async def test_the_outcome_tells_every_call(self) -> None:
+        outcome = await Workflow.load(TEXT, answers("no", json.dumps(REVIEW))).ask("review_code", code="x")
+        assert (outcome.value, why(outcome)) == (REVIEW, ["first", "invalid"])
 
     async def test_the_third_answer_is_the_last(self) -> None:
         script = answers("no", "still no", '{"approved": 2, "severity": 1}')

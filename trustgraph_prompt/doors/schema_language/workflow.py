@@ -99,9 +99,22 @@ class Workflow:
         provider's own `ProviderError`, `StructuredOutputInvalid` where the budget ended, `RequestError` for
         terms that are missing, and `PromptError` for a prompt that is not there.
         """
+        asked, outcome = self._get(prompt_name), await self.ask(prompt_name, terms, **more)
+        if outcome.escalated and self._on_escalation is not None:
+            decided = self._on_escalation(_event(asked, outcome))
+            return await decided if inspect.isawaitable(decided) else decided
+        if not outcome.ok:
+            raise error_of(asked.schema_name, outcome)
+        return asked.finish(outcome.value)
+
+    async def ask(self, prompt_name: str, terms: Mapping[str, Any] = {}, /, **more: Any) -> Outcome:
+        """Ask, and give all that came of it: each call, what it cost, and the value as it was read.
+
+        Raises `RequestError` and `PromptError`, as `call_llm`.
+        """
         asked = self._get(prompt_name)
         provider, definition = self._who_answers(asked)
-        outcome = await ask(
+        return await ask(
             definition,
             asked.question({**terms, **more}),
             provider,
@@ -109,12 +122,6 @@ class Workflow:
             retry=self._retry,
             feedback=partial(feedback, asked.schema_name),
         )
-        if outcome.escalated and self._on_escalation is not None:
-            decided = self._on_escalation(_event(asked, outcome))
-            return await decided if inspect.isawaitable(decided) else decided
-        if not outcome.ok:
-            raise error_of(asked.schema_name, outcome)
-        return asked.finish(outcome.value)
 
     def output_schema(self, prompt_name: str) -> Any:
         """What an agent with this prompt answers: a model, a list of it or another type; None for a text.
