@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from trustgraph_prompt.contract import Contract
-    from trustgraph_prompt.doors import PromptManager
+    from trustgraph_prompt.doors import MarkdownSection, Prompt, PromptManager, parse_structured_output
     from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
     from trustgraph_prompt.prompts import PromptDefinition, PromptSet
     from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
@@ -16,7 +16,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Contract",
+    "MarkdownSection",
     "Outcome",
+    "Prompt",
     "PromptDefinition",
     "PromptManager",
     "PromptSet",
@@ -24,12 +26,15 @@ __all__ = [
     "Stage",
     "StreamReader",
     "StructuredOutputInvalid",
+    "parse_structured_output",
     "read",
 ]
 
 _ROOMS = {
     "Contract": "contract",
+    "MarkdownSection": "doors",
     "Outcome": "reader",
+    "Prompt": "doors",
     "PromptDefinition": "prompts",
     "PromptManager": "doors",
     "PromptSet": "prompts",
@@ -37,6 +42,7 @@ _ROOMS = {
     "Stage": "reader",
     "StreamReader": "reader",
     "StructuredOutputInvalid": "errors",
+    "parse_structured_output": "doors",
     "read": "reader",
 }
 

@@ -3,6 +3,7 @@
     TrustgraphPromptError
     ├── ConfigError                      a file, an entry or an option that an author wrote
     │   ├── ContractError                  a schema that is none
+    │   ├── LanguageError                  a text of the schema language that is none
     │   ├── TemplateError                  a template that does not compile, or may not run
     │   ├── PromptError                    a prompt definition that is incomplete or wrong
     │   │   └── PromptValidationError        … one that is written in Python, in sections
@@ -120,6 +121,13 @@ class ContractError(ConfigError):
     """The schema or another part of a contract is not usable."""
 
 
+class LanguageError(ConfigError):
+    """A text of the schema language is wrong, or something cannot be said in it (seed 5).
+
+    `where` ends with line and column; `path` is a JSON Pointer into a JSON Schema that cannot be said.
+    """
+
+
 class TemplateError(ConfigError):
     """The template does not compile, or uses what templates may not use."""
 
@@ -209,7 +217,8 @@ class OutputParseError(StructuredOutputInvalid):
     """An answer is not of the type that its prompt declares (seed 4).
 
     `dataclass_type` is that type, of one element where a list is declared, None where nothing is declared.
-    `index` is the element that is wrong, `path` a JSON Pointer to what is wrong in the answer.
+    `index` is the element that is wrong, `path` a JSON Pointer to what is wrong in the value. `issues` are
+    all that is wrong, `output_content` is the answer.
     """
 
     def __init__(
@@ -219,6 +228,7 @@ class OutputParseError(StructuredOutputInvalid):
         dataclass_type: type[Any] | None = None,
         index: int | None = None,
         path: str = "",
+        output_content: str = "",
         cause: StructuredOutputInvalid | None = None,
     ) -> None:
         self.message = message
@@ -226,10 +236,10 @@ class OutputParseError(StructuredOutputInvalid):
         self.index = index
         self.path = path
         told = {} if cause is None else {name: getattr(cause, name) for name in _TOLD}
-        super().__init__(message, **told)
+        super().__init__(message, output_content=output_content, **told)
 
 
-_TOLD = ("response_schema", "output_content", "finish_reason", "usage", "issues", "outcome")
+_TOLD = ("response_schema", "finish_reason", "usage", "issues", "outcome")
 
 
 class ProviderError(TrustgraphPromptError):

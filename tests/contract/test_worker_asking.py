@@ -56,6 +56,24 @@ async def test_objects_go_out_once_however_often_the_model_was_asked(house: Hous
     assert answer.rejected_count == 0
 
 
+async def test_what_is_escalated_says_so_in_response_record_and_metrics(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    answers = await house.hear(house.topic("answers"))
+    working = await house.work(flow, Turns(*[ScriptedAnswer("I cannot.")] * 2))
+
+    [response] = await responses.under(await house.send(flow, "settle", text="rocks"))
+    [other] = await responses.under(await house.send(flow, "doubt", text="rocks"))
+
+    records = [Answer.decode(record.data).escalated for record in await answers.until(2)]
+    assert (response["escalated"], other["escalated"]) == ("attempts", "condition")
+    assert other["text"] == "I cannot."
+    assert records == ["attempts", "condition"]
+    text = working.worker.metrics.text().decode()
+    for prompt, why in (("settle", "attempts"), ("doubt", "condition")):
+        assert f'trustgraph_prompt_escalations_total{{flow="f",prompt="{prompt}",why="{why}"}} 1.0' in text
+
+
 async def test_an_object_goes_out_before_the_model_has_finished(house: House) -> None:
     flow = house.flow()
     objects = await house.hear(house.topic("objects"))

@@ -72,12 +72,13 @@ class Asked:
         repair: bool = False,
         config: RuntimeConfig | None = None,
         contract: Mapping[str, Any] = {},
+        entry: Mapping[str, Any] = {},
         **options: Any,
     ) -> Outcome:
-        entry = {"prompt": "unused", "response-type": format, "attempts": attempts, "dialect": "jinja"}
+        whole = {"prompt": "unused", "response-type": format, "attempts": attempts, "dialect": "jinja"}
         if format != "text":
-            entry |= {"schema": OBJECT, "repair": repair, **contract}
-        prompt = PromptDefinition.from_entry("numbers", entry)
+            whole |= {"schema": OBJECT, "repair": repair, **contract}
+        prompt = PromptDefinition.from_entry("numbers", {**whole, **entry})
         return await ask(
             replace(prompt, config=config or prompt.config),
             Question("Be exact.", "Which numbers?"),

@@ -44,6 +44,7 @@ ENTRIES = {
         "Settle on: {{ text }}",
         **{"response-type": "json", "schema": DEFINITION, "attempts": 2, "repair": True},
     ),
+    "template.doubt": entry("Doubt {{ text }}", escalate={"op": "~", "value": "I CANNOT"}),
     "template.recall": entry(
         "Recall what is in: {{ text }}",
         **{"response-type": "jsonl", "object-schema": DEFINITION, "cache": True},

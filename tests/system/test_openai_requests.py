@@ -197,6 +197,19 @@ class TestImages:
         assert len(server.bodies) == 1
 
 
+class TestModel:
+    async def test_a_call_may_name_another_model(self, server: ModelServer, provider: OpenAIProvider) -> None:
+        body = await sent(server, provider, Call([USER], config=RuntimeConfig(model="large")))
+        assert body["model"] == "large"
+        assert (await sent(server, provider, Call([USER])))["model"] == "small"
+
+    async def test_the_refusal_of_an_image_names_the_model_that_was_asked(self, server: ModelServer) -> None:
+        image = Message("user", (ImageBlock(url="http://x/y.png"),))
+        async with OpenAIProvider(server.url, "small", images=False) as provider:
+            with pytest.raises(errors.ProviderUnsupportedContentBlock, match="'large'"):
+                await heard(provider, Call([image], config=RuntimeConfig(model="large")))
+
+
 class TestExtras:
     @pytest.mark.parametrize(
         "extras",

@@ -352,6 +352,22 @@ class TestManyAtATime:
         assert paths(server) == [able[0]]
 
 
+class TestAnotherModel:
+    async def test_what_one_model_takes_says_nothing_of_the_other(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
+        server.reply = taking("prompt")
+        await asked(provider)
+        await heard(provider, Call(MESSAGES, config=RuntimeConfig(model="large"), response_schema=CLOSED))
+
+        assert paths(server) == ["strict", "native", "prompt"] * 2
+        server.bodies.clear()
+
+        await asked(provider)
+        await heard(provider, Call(MESSAGES, config=RuntimeConfig(model="large"), response_schema=CLOSED))
+        assert paths(server) == ["prompt"] * 2
+
+
 class TestOverriding:
     async def test_native_or_not_at_all(self, server: ModelServer) -> None:
         server.reply = taking("prompt")

@@ -320,6 +320,7 @@ class TestConfig:
             (RuntimeConfig(seed=1.5), "config.seed: expected an integer"),  # type: ignore[arg-type]
             (RuntimeConfig(stop_sequences="END"), "config.stop_sequences: expected a list"),  # type: ignore[arg-type]
             (RuntimeConfig(stop_sequences=("",)), "config.stop_sequences[0]: expected a text"),
+            (RuntimeConfig(model=""), "config.model: expected a text"),
             (RuntimeConfig(extras={"x": object()}), "config.extras: cannot be written as JSON"),
             (RuntimeConfig(extras=[]), "config.extras: expected an object"),  # type: ignore[arg-type]
         ],

@@ -8,7 +8,7 @@ import pytest
 
 from trustgraph_prompt.errors import ConfigError, ContractError, PromptError, TemplateError
 from trustgraph_prompt.llm.records import RuntimeConfig
-from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.prompts import Escalation, PromptDefinition
 
 OBJECT = {"type": "object", "required": ["a"]}
 
@@ -100,7 +100,11 @@ def test_both_names_of_the_ontology_prompt_are_one_prompt() -> None:
         {"response_type": "json", "schema": OBJECT, "coerce": True},
         {"response_type": "json", "schema": OBJECT, "invariants": [{"rule": "a > 1"}]},
         {"response_type": "json", "versions": {"1.0": OBJECT}},
+        {"response_type": "json", "schema": OBJECT, "many": True},
+        {"response_type": "json", "schema": OBJECT, "fences": "one"},
         {"model": {"temperature": 1}},
+        {"model": {"name": "gemma"}},
+        {"escalate": {"op": "~", "value": "I cannot"}},
     ],
 )
 def test_the_version_changes_with_all_that_decides_the_answer(change: dict[str, Any]) -> None:
@@ -120,6 +124,36 @@ def test_an_entry_says_how_its_answers_are_judged() -> None:
     assert contract.repair
     assert contract.conform({"a": "1", "x": 2}) == {"a": 1}
     assert [issue.message for issue in contract.issues({"a": 2, "b": "1"})] == ["b is less than a"]
+
+
+def test_an_entry_asks_for_a_list_and_says_which_fences_count() -> None:
+    contract = ours(response_type="json", schema=OBJECT, many=True, fences="strict").contract
+    assert contract.many
+    assert contract.fences == "strict"
+
+
+@pytest.mark.parametrize("key", ["many", "fences"])
+def test_what_is_about_one_value_is_refused_beside_lines(key: str) -> None:
+    said = {"many": True, "fences": "one"}
+    with pytest.raises(PromptError, match=f"`{key}` says nothing about an answer of type jsonl"):
+        ours(response_type="jsonl", schema=OBJECT, **{key: said[key]})
+
+
+def test_an_entry_says_when_to_escalate_and_which_model_is_asked() -> None:
+    prompt = ours(escalate={"op": "contains", "value": "I cannot"}, model={"name": "gemma"})
+    assert prompt.escalation == Escalation("contains", "I cannot")
+    assert prompt.config == RuntimeConfig(model="gemma")
+
+
+def test_an_entry_has_the_model_repair_its_answers() -> None:
+    prompt = ours(response_type="json", attempts=2, repair_by_model=True)
+    assert prompt.repair_by_model
+    assert prompt.version != ours(response_type="json", attempts=2).version
+
+
+def test_repair_by_a_model_needs_another_attempt() -> None:
+    error = refused({"dialect": "jinja", "prompt": "x", "response-type": "json", "repair-by-model": True})
+    assert (error.path, error.found, error.expected) == ("/attempts", 1, "2 or more")
 
 
 def test_an_entry_has_schemas_by_version() -> None:
@@ -213,6 +247,11 @@ def test_a_bad_entry_of_trustgraph_says_what_is_wrong(
         ),
         ("object-schema", {"type": "object"}, "/response-type", "`object-schema` says nothing"),
         ("coerce", True, "/response-type", "`coerce` says nothing about an answer of type text"),
+        ("repair-by-model", True, "/response-type", "`repair-by-model` says nothing about an answer"),
+        ("escalate", {"op": "=", "value": "x"}, "/escalate/op", "'=' is not one of"),
+        ("escalate", {"op": "=="}, "/escalate", "'value' is a required property"),
+        ("escalate", {"op": "==", "value": ""}, "/escalate/value", "should be non-empty"),
+        ("model", {"name": ""}, "/model/name", "should be non-empty"),
     ],
 )
 def test_a_bad_entry_of_ours_names_the_key(key: str, value: Any, path: str, said: str) -> None:

@@ -113,6 +113,17 @@ def test_a_yes_is_no_number(name: str) -> None:
         topic_wire.call(wire.TextCompletionRequest(settings={name: True}))
 
 
+def test_a_model_goes_to_a_worker_that_knows_of_settings() -> None:
+    call = Call([USER], RuntimeConfig(model="gemma"))
+    assert topic_wire.call(through(call)) == call
+
+
+@pytest.mark.parametrize("name", [1, "", "m" * 201])
+def test_what_names_no_model_is_refused(name: object) -> None:
+    with pytest.raises(errors.RequestError, match="settings/model"):
+        topic_wire.call(wire.TextCompletionRequest(settings={"model": name}))
+
+
 @pytest.mark.parametrize("number", ["", "one", "-1", "1.0", "٣", "1" * 10])
 def test_the_number_of_a_call_is_one(number: str) -> None:
     with pytest.raises(errors.RequestError, match="labels/call: expected the number of a call"):

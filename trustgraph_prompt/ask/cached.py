@@ -104,13 +104,15 @@ async def _fly(
 def is_worth_keeping(outcome: Outcome) -> bool:
     """Whether others may have the answer: complete, and valid as it was written, every object of it.
 
-    Not what is empty or may be cut, what a cut value was closed up for, what lost an object on the way.
+    Not what is empty or may be cut, what a cut value was closed up for, what lost an object on the way, what
+    somebody else is to deal with.
     """
     return (
         outcome.ok
         and outcome.truncated is False
         and outcome.stage < Stage.SALVAGED
         and not (outcome.rejected or outcome.retracted or outcome.issues or outcome.cause)
+        and outcome.escalated is None
         and not _is_empty(outcome.value)
     )
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from trustgraph_prompt.ask.loops import repeats_objects, repeats_text
 from trustgraph_prompt.ask.putting_right import still_refused
-from trustgraph_prompt.ask.step import Reply
-from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.ask.step import ATTEMPTS, Reply
 from trustgraph_prompt.errors import ProviderError
+from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import CallReport, Rejected, Repaired, Stage
 from trustgraph_prompt.wire import canonical
 
@@ -25,8 +25,9 @@ class Harvest:
     `calls` are all that were made. `last` is what the last step brought that was not about refused objects.
     """
 
-    def __init__(self, contract: Contract) -> None:
-        self.contract = contract
+    def __init__(self, prompt: PromptDefinition) -> None:
+        self.prompt = prompt
+        self.contract = prompt.contract
         self.calls: list[CallReport] = []
         self.objects: list[Any] = []
         self.rejected: list[Rejected] = []
@@ -68,6 +69,12 @@ class Harvest:
         return bool(self.objects) or self.last.outcome.ok
 
     @property
+    def is_escalated(self) -> bool:
+        """Whether the last answer is one that the prompt wants somebody else to deal with."""
+        condition = self.prompt.escalation
+        return condition is not None and condition.holds(self.last.text, cut=self.last.is_cut)
+
+    @property
     def may_have_more_objects(self) -> bool:
         """Whether the last call was cut and brought objects that are new."""
         return self.last.is_cut and self._fresh > 0
@@ -91,7 +98,7 @@ class Harvest:
         if reply.step.refused:
             self._put_right(reply)
             return
-        if reply.step.why == "invalid":
+        if reply.step.why in ATTEMPTS:
             self._forget_the_attempt()
         self._last = reply
         if self.contract.format == "json":

@@ -13,6 +13,7 @@ from trustgraph_prompt.ask.cache import Cache
 from trustgraph_prompt.ask.cached import cached
 from trustgraph_prompt.ask.harvest import Harvest
 from trustgraph_prompt.ask.hearing import Hearing, Listen, Piece
+from trustgraph_prompt.ask.messages import Feedback
 from trustgraph_prompt.ask.plan import Plan
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.ask.verdict import verdict
@@ -38,6 +39,7 @@ async def ask(
     clock: Callable[[], float] = time.time,
     sleep: Sleep = asyncio.sleep,
     cache: Cache | None = None,
+    feedback: Feedback | None = None,
 ) -> Outcome:
     """What came of a question: always an outcome, with every call that was made, why, and what it cost.
 
@@ -46,7 +48,8 @@ async def ask(
     (docs/asking.md). `published` and `clock` are in seconds since the epoch; without `published` the seconds
     of the budget count from now. `price` turns tokens into the money of the budget. `listen` is awaited with
     each piece of the answer as soon as it stands; what it raises ends the asking. `cache` keeps the answers
-    of prompts that let it (docs/caching.md).
+    of prompts that let it (docs/caching.md). `feedback` says in its own words what was wrong with an answer
+    that is asked for again; then it is the question that tells the model of the schema.
 
     Raises `ValueError` where `retry` has a deadline or tokens: they are the budget's; and where the budget
     has money and there is no price.
@@ -57,7 +60,7 @@ async def ask(
         raise ValueError("a budget of money needs a price: nobody knows what the tokens cost")
     allowance = Allowance(budget, clock=clock, published=published, price=price)
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
-    plan = Plan(prompt, question, provider, attempts)
+    plan = Plan(prompt, question, provider, attempts, feedback)
     asking = _Asking(prompt, provider, allowance, retry, listen, sleep)
     converse = partial(_converse, plan, asking)
     if cache is None or prompt.cache is None:
@@ -103,7 +106,7 @@ class _Asking:
         listen: Listen | None,
         sleep: Sleep,
     ) -> None:
-        self.harvest = Harvest(prompt.contract)
+        self.harvest = Harvest(prompt)
         self._prompt = prompt
         self._provider = provider
         self._allowance = allowance

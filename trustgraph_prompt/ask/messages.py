@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason, excerpt
 from trustgraph_prompt.llm import Message
 from trustgraph_prompt.prompts import Question
 from trustgraph_prompt.reader import Outcome, Rejected, place
 from trustgraph_prompt.wire import encode
+
+#: What the model is told of an answer that is no good, in somebody's own words.
+Feedback = Callable[[Outcome], str]
 
 #: How many objects of a cut answer are shown, so that the model finds its place again. All of them would
 #: make the tokens of a long answer grow with the square of its length.
@@ -44,6 +49,12 @@ _PUT_RIGHT = (
     "wrong:\n{problems}\nGive the {objects} again, with that put right, in the same order: whole JSON "
     "objects, one per line, and nothing else."
 )
+_REPAIR = (
+    "An answer that somebody gave is not in the form that was asked for. What is wrong: {problem}\n\n"
+    "<answer>\n{answer}\n</answer>\n\n{form}\n\n"
+    "Write that answer again in this form. Change how it is written, not what it says, and add nothing. "
+    "Where it does not hold what was asked for, say `no answer`."
+)
 
 
 def opening(question: Question) -> list[Message]:
@@ -52,21 +63,21 @@ def opening(question: Question) -> list[Message]:
     return [*system, Message("user", question.prompt)]
 
 
-def correction(question: Question, answer: str, said: Outcome) -> list[Message]:
+def correction(
+    question: Question, answer: str, said: Outcome, feedback: Feedback | None = None
+) -> list[Message]:
     """The question, the answer that was no good, and why. Earlier ones than the last are not carried.
 
-    Shown are the values that were refused, or the beginning of an answer without any that can be read.
+    Shown are the values that were refused, or the beginning of an answer without any that can be read; where
+    somebody else gives the `feedback`, what it is about: the answer.
     """
     *system, user = opening(question)
     if not answer.strip():
         # an assistant has to have said something, and some servers want the roles to alternate
-        return [*system, Message("user", f"{user.text}\n\n{_EMPTY}")]
-    return [
-        *system,
-        user,
-        Message("assistant", _shown_of(answer, said)),
-        Message("user", _AGAIN.format(problem=_problem(said).rstrip("."))),
-    ]
+        return [*system, Message("user", f"{user.text}\n\n{feedback(said) if feedback else _EMPTY}")]
+    shown = excerpt(answer, VALUES_SHOWN) if feedback else _shown_of(answer, said)
+    problem = feedback(said) if feedback else _AGAIN.format(problem=_problem(said).rstrip("."))
+    return [*system, user, Message("assistant", shown), Message("user", problem)]
 
 
 def continuation(question: Question, objects: Sequence[Any]) -> list[Message]:
@@ -92,15 +103,41 @@ def shown(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
 
 def putting_right(question: Question, refused: Sequence[Rejected]) -> list[Message]:
     """The question, objects of the answer that were refused, and why."""
-    problems = (
+    return [
+        *opening(question),
+        Message("assistant", _raw(refused)),
+        Message("user", _PUT_RIGHT.format(objects=_number(refused), problems=_problems(refused))),
+    ]
+
+
+def repair(answer: str, said: Outcome, refused: Sequence[Rejected]) -> list[Message]:
+    """An answer that is no good, or what was `refused` of it, and what it must be; not the question."""
+    problem = f"\n{_problems(refused)}" if refused else _problem(said)
+    return [
+        Message(
+            "user",
+            _REPAIR.format(
+                problem=problem, answer=_raw(refused) if refused else answer, form=_form(said.contract)
+            ),
+        )
+    ]
+
+
+def _form(contract: Contract) -> str:
+    layout = {"json": "one JSON value", "jsonl": "JSON objects, one per line"}[contract.format]
+    return f"The form is {layout}, by this JSON Schema:\n{json.dumps(contract.schema)}"
+
+
+def _raw(refused: Sequence[Rejected]) -> str:
+    return "\n".join(one.raw for one in refused)
+
+
+def _problems(refused: Sequence[Rejected]) -> str:
+    """What is wrong with each, in a line of its own."""
+    return "\n".join(
         f"{number}. {'; '.join(excerpt(str(issue), _ISSUE_TOLD) for issue in one.issues[:_ISSUES_TOLD])}"
         for number, one in enumerate(refused, 1)
     )
-    return [
-        *opening(question),
-        Message("assistant", "\n".join(one.raw for one in refused)),
-        Message("user", _PUT_RIGHT.format(objects=_number(refused), problems="\n".join(problems))),
-    ]
 
 
 def _shown_of(answer: str, said: Outcome) -> str:

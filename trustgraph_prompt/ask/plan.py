@@ -7,25 +7,37 @@ from dataclasses import replace
 from trustgraph_prompt.ask import messages
 from trustgraph_prompt.ask.allowance import BudgetSpent
 from trustgraph_prompt.ask.harvest import Harvest
-from trustgraph_prompt.ask.step import Reply, Step
+from trustgraph_prompt.ask.step import Reply, Step, is_about_form
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.reader import Rejected
 
 #: How often an answer that filled its room is given twice the room.
 MOST_DOUBLINGS = 2
 
 
 class Plan:
-    """Decides, with `attempts` at hand; a prompt's, or what the budget leaves of them."""
+    """Decides, with `attempts` at hand; a prompt's, or what the budget leaves of them.
+
+    Who gives the `feedback` has told the model of the schema, too.
+    """
 
     def __init__(
-        self, prompt: PromptDefinition, question: Question, provider: Provider, attempts: int
+        self,
+        prompt: PromptDefinition,
+        question: Question,
+        provider: Provider,
+        attempts: int,
+        feedback: messages.Feedback | None = None,
     ) -> None:
+        self._feedback = feedback
+        self._prompt = prompt
         self._question = question
         self._provider = provider
         self._attempts_left = attempts - 1
         self._doublings_left = MOST_DOUBLINGS
         self._config = prompt.config
+        self._has_just_repaired = False
 
     def first(self) -> Step:
         """The question itself. Raises `BudgetSpent` where there is no attempt to put it."""
@@ -35,7 +47,7 @@ class Plan:
 
     def next(self, harvest: Harvest) -> Step | None:
         """What is put next; None where all is there, or nothing more is to be had for what it costs."""
-        if harvest.is_over:
+        if harvest.is_over or harvest.is_escalated:
             return None
         return (
             self._objects_to_come(harvest)
@@ -76,11 +88,24 @@ class Plan:
             return None
         last, refused = harvest.last, messages.shown(harvest.rejected) if harvest.objects else ()
         only_thought = last.is_cut and not last.text.strip()
+        if not refused and (harvest.has_all or only_thought):
+            return None
+        self._attempts_left -= 1
+        self._has_just_repaired = not self._has_just_repaired and self._may_be_repaired(last, refused)
+        if self._has_just_repaired:
+            conversation = messages.repair(last.text, last.outcome, refused)
+            return Step("repair", conversation, self._config, refused=refused)
         if refused:
             conversation = messages.putting_right(self._question, refused)
-        elif harvest.has_all or only_thought:
-            return None
         else:
-            conversation = messages.correction(self._question, last.text, last.outcome)
-        self._attempts_left -= 1
-        return Step("invalid", conversation, self._config, refused=refused, schema_in_words=True)
+            conversation = messages.correction(self._question, last.text, last.outcome, self._feedback)
+        in_words = self._feedback is None
+        return Step("invalid", conversation, self._config, refused=refused, schema_in_words=in_words)
+
+    def _may_be_repaired(self, last: Reply, refused: tuple[Rejected, ...]) -> bool:
+        """Whether what was refused may be written anew without the question, and without losing any of it."""
+        if not self._prompt.repair_by_model:
+            return False
+        if refused:
+            return all(is_about_form(rejected.issues) for rejected in refused)
+        return last.is_malformed and len(last.text) <= messages.VALUES_SHOWN

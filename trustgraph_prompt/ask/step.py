@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.errors import ProviderError, Reason
+from trustgraph_prompt.errors import Issue, ProviderError, Reason
 from trustgraph_prompt.llm import Message, RuntimeConfig
 from trustgraph_prompt.reader import CallReport, Outcome, Rejected, Stage
 from trustgraph_prompt.reader.escapes import before_half_escape
+
+#: Why a step is another attempt at an answer that was no good.
+ATTEMPTS = ("invalid", "repair")
+
+#: What is wrong with an answer that says what was asked for, perhaps, and is not written as it should be.
+_FORM = frozenset(
+    {
+        Reason.INVALID_JSON,
+        Reason.EXTRACTION_FAILED,
+        Reason.AMBIGUOUS,
+        Reason.REPAIR_FAILED,
+        Reason.WRONG_CONTAINER,
+        Reason.SCHEMA_MISSING_FIELD,
+        Reason.SCHEMA_EXTRA_FIELD,
+        Reason.SCHEMA_TYPE_ERROR,
+        Reason.SCHEMA_VALUE_ERROR,
+    }
+)
 
 #: What is said of a text in which the value, or the first object, has not ended yet.
 _UNFINISHED = frozenset(
@@ -100,6 +118,13 @@ class Reply:
         return self.is_cut and not self.is_whole and said.reason in _UNFINISHED
 
     @property
+    def is_malformed(self) -> bool:
+        """Whether it is whole, and refused for nothing but its form."""
+        said = self.outcome
+        refused = [issue for rejected in said.rejected for issue in rejected.issues]
+        return not self.is_cut and said.reason in _FORM and is_about_form([*said.issues, *refused])
+
+    @property
     def beginning(self) -> str:
         """What the same answer may go on from."""
         return self.text if self.outcome.contract.format == "text" else before_half_escape(self.text)
@@ -112,6 +137,11 @@ class Reply:
             return bool(begun.strip())
         has_begun = "{" in begun or "[" in begun or not _has_brackets(self.outcome.contract)
         return has_begun and begun != self.step.begun
+
+
+def is_about_form(issues: Iterable[Issue]) -> bool:
+    """Whether all that is wrong is how something is written."""
+    return all(issue.reason in _FORM for issue in issues)
 
 
 def _has_brackets(contract: Contract) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from trustgraph_prompt.ask.harvest import Harvest
 from trustgraph_prompt.errors import Issue, ProviderError, Reason
@@ -28,13 +28,15 @@ def verdict(harvest: Harvest, end: Issue | None = None, cause: ProviderError | N
             "repaired": tuple(harvest.repaired),
             "retracted": tuple(harvest.retracted),
         }
+    reason = _reason(harvest, end if cause else None, cause)
     return replace(
         best,
-        reason=_reason(harvest, end if cause else None, cause),
+        reason=reason,
         issues=_issues(harvest) + ends,
         truncated=_truncated(harvest),
         calls=calls,
         cause=cause or harvest.last.broken,
+        escalated=_escalated(harvest, reason, end),
         **merged,
     )
 
@@ -56,6 +58,21 @@ def _reason(harvest: Harvest, end: Issue | None, cause: ProviderError | None) ->
     passes = error is not None and error.transient and failure is Reason.PROVIDER_ERROR
     no_answer = best.broken is not None and not best.outcome.rejected
     return failure if passes or no_answer else best.outcome.reason
+
+
+def _escalated(
+    harvest: Harvest, reason: Reason, end: Issue | None
+) -> Literal["condition", "attempts"] | None:
+    """Why somebody else is to deal with it.
+
+    Attempts are spent where a prompt has several, or says `escalate`, and asking came to its end by itself
+    without anything to use.
+    """
+    if harvest.is_escalated:
+        return "condition"
+    is_watched = harvest.prompt.attempts > 1 or harvest.prompt.escalation is not None
+    in_vain = reason not in (Reason.SUCCESS, Reason.PROVIDER_ERROR) and end is None
+    return "attempts" if is_watched and in_vain else None
 
 
 def _issues(harvest: Harvest) -> tuple[Issue, ...]:

@@ -70,6 +70,7 @@ def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
         "reason": outcome.reason.value,
         "stage": outcome.stage.name.lower(),
         "truncated": outcome.truncated,
+        "escalated": outcome.escalated,
         "issues": [issue_as_json(issue) for issue in outcome.issues],
         "rejected": [
             {

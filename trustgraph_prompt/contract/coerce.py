@@ -42,7 +42,7 @@ class Target(NamedTuple):
         for schema in schemas:
             values = [schema["const"]] if "const" in schema else schema.get("enum", [])
             literals += tuple(values)
-            named = _types(schema) or [_TYPES[type(value)] for value in values]
+            named = _types(schema) or list(map(type_of, values))
             for allowed in (named, alternative_types(schema) or []):
                 if allowed:
                     expanded = frozenset(allowed) | ({"integer"} if "number" in allowed else frozenset())
@@ -66,6 +66,11 @@ class Target(NamedTuple):
         if isinstance(value, float) and "integer" in self.types and "number" not in self.types:
             return int(value) if value.is_integer() and abs(value) <= _EXACT else value
         return value
+
+
+def type_of(value: Any) -> str:
+    """What JSON Schema calls the type of a value."""
+    return _TYPES[type(value)]
 
 
 def _from_text(text: str, types: frozenset[str]) -> Any:

@@ -14,9 +14,11 @@ import orjson
 
 from trustgraph_prompt.contract.branches import branches_of, declares, discriminator_of
 from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
+from trustgraph_prompt.contract.instructions import PLAIN, Wording
 from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import Limits
+from trustgraph_prompt.contract.normal import digest, shown
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.schema import Schema, plain_schema
@@ -27,8 +29,9 @@ from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOut
 Format = Literal["text", "json", "jsonl"]
 JsonSchema = Mapping[str, Any] | bool
 
-#: Which fenced blocks of a json answer count: any that is valid, before prose; where there are some, nothing
-#: but these; one, and several are an error.
+#: How strictly a json answer is looked for. any: what is valid in a fence, else in prose, and no second value
+#: that differs. strict (seed 4): where blocks are marked json, the whole of one is the value; else the first
+#: that is valid; and a list has no wrapper but `items`. one (seed 5): several fenced values are an error.
 Fences = Literal["any", "strict", "one"]
 
 _MAX_MESSAGE = 300  # characters of one issue; its path holds keys that a model wrote
@@ -36,7 +39,10 @@ _MAX_MESSAGE = 300  # characters of one issue; its path holds keys that a model 
 
 @dataclass(frozen=True, slots=True)
 class Contract:
-    """What an answer must be. Immutable; made by `from_schema` or `of`, compared by `fingerprint`.
+    """What an answer must be. Immutable; compared by `fingerprint`.
+
+    Contracts that say the same in other words have one fingerprint: it is about verdicts, so neither titles
+    and descriptions are in it, nor how a schema is put together.
 
     `schema` describes one object of a jsonl answer, the value of a json answer, or one element of it where
     `many` says that the value is a list; None lets everything pass. `discriminator` is the property whose
@@ -242,6 +248,17 @@ class Contract:
             return (Issue(Reason.WRONG_CONTAINER, f"expected an array of values, found {show(value)}"),)
         return tuple(islice(self._issues_of_items(value), MAX_ISSUES))
 
+    def instructions(self, wording: Wording = PLAIN) -> str:
+        """What tells a model how to write its answer; nothing where that is text.
+
+        It shows the schema with the author's descriptions and in the author's order, without what makes no
+        difference.
+        """
+        if self.format == "text":
+            return ""
+        said = {} if self.schema is None else shown(self.schema, extra=self.extra, coerce=self.coerce)
+        return wording.of(format=self.format, many=self.many, schema=said)
+
     def declares(self, name: str) -> bool:
         """Whether a schema, or a branch of it, speaks of a property called `name`."""
         schemas = (self.schema, *(self.versions or {}).values())
@@ -262,24 +279,23 @@ class Contract:
                     yield replace(issue, path=f"/{index}{issue.path}")
 
     def _hash(self) -> str:
-        decides: dict[str, Any] = {
+        def of(schema: JsonSchema | None) -> str:
+            return digest(schema, extra=self.extra, coerce=self.coerce)
+
+        versions = self.versions or {}
+        decides = {
             "format": self.format,
             "many": self.many,
-            "schema": self.schema,
+            "schema": of(self.schema),
             "repair": self.repair,
             "extra": self.extra,
             "coerce": self.coerce,
+            "fences": self.fences,
             "invariants": [list(invariant) for invariant in self.invariants],
-            "versions": self.versions,
+            "versions": {version: of(one) for version, one in versions.items()},
             "limits": asdict(self.limits),
         }
-        if self.fences != "any":
-            decides["fences"] = self.fences
-        try:
-            canonical = orjson.dumps(decides, option=orjson.OPT_SORT_KEYS)
-        except TypeError:  # integers of more than 64 bits
-            canonical = json.dumps(decides, sort_keys=True).encode()
-        return hashlib.sha256(canonical).hexdigest()
+        return hashlib.sha256(orjson.dumps(decides, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
 class _Settings(NamedTuple):

@@ -2,85 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
-from functools import cached_property
-from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import is_dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from weakref import WeakValueDictionary
 
-from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.doors.sections import MarkdownSection, placed
+from trustgraph_prompt.doors.prompt_entry import defined, entry_of
+from trustgraph_prompt.doors.response_format import ResponseFormatSection
+from trustgraph_prompt.doors.sections import MarkdownSection, Placed, placed
+from trustgraph_prompt.doors.structured_output import Container, RenderedPrompt, StructuredOutputConfig
 from trustgraph_prompt.errors import ContractError, PromptRenderError, PromptValidationError
+from trustgraph_prompt.prompts import PromptDefinition
 
-OutputT = TypeVar("OutputT")
-OutputT_co = TypeVar("OutputT_co", covariant=True)
+if TYPE_CHECKING:  # a prompt that declares nothing is one of None, says who checks types
+    from typing_extensions import TypeVar as TypeVarWithDefault
 
-Container = Literal["object", "array"]
+    OutputT = TypeVarWithDefault("OutputT", default=None)
+else:
+    OutputT = TypeVar("OutputT")
 
-
-@dataclass(frozen=True)
-class StructuredOutputConfig:
-    """What a prompt declares of its answer: an instance of `dataclass_type`, or an array of such."""
-
-    dataclass_type: type[Any]
-    container: Container
-    allow_extra_keys: bool = False
-
-    @cached_property
-    def contract(self) -> Contract:
-        """The same as a contract: nothing is mended, scalars are converted where nothing is lost."""
-        type = list[self.dataclass_type] if self.container == "array" else self.dataclass_type  # type: ignore[name-defined]
-        extra: Literal["ignore", "forbid"] = "ignore" if self.allow_extra_keys else "forbid"
-        return Contract.of(type, extra=extra, coerce=True, fences="strict")
-
-
-@dataclass(frozen=True)
-class RenderedPrompt(Generic[OutputT_co]):
-    """A prompt filled in, and what it declares of its answer."""
-
-    text: str
-    structured_output: StructuredOutputConfig | None = None
-
-    @property
-    def output_type(self) -> type[Any] | None:
-        """The type declared, of one element where an array is; None where nothing is declared."""
-        return self.structured_output.dataclass_type if self.structured_output else None
-
-    @property
-    def container(self) -> Container | None:
-        return self.structured_output.container if self.structured_output else None
-
-    @property
-    def allow_extra_keys(self) -> bool | None:
-        return self.structured_output.allow_extra_keys if self.structured_output else None
-
-
-@dataclass(slots=True)
-class ResponseFormatParams:
-    """What the section on the format of the answer says; the clause is ". Do not add extra keys." or "."."""
-
-    article: Literal["a", "an"]
-    container: Container
-    extra_clause: str
-
-
-class ResponseFormatSection(MarkdownSection[ResponseFormatParams]):
-    """The section that a prompt with a declared answer ends with."""
-
-    def __init__(self, output: StructuredOutputConfig) -> None:
-        super().__init__(
-            title="Response Format",
-            key="response-format",
-            template="""
-            Return ONLY a single fenced JSON code block. Do not include any text
-            before or after the block.
-
-            The top-level JSON value MUST be ${article} ${container} that matches the fields
-            of the expected schema${extra_clause}
-            """,
-            default_params=ResponseFormatParams(
-                "an", output.container, "." if output.allow_extra_keys else ". Do not add extra keys."
-            ),
-        )
+_NOTHING = object()
 
 
 class Prompt(Generic[OutputT]):
@@ -93,16 +34,17 @@ class Prompt(Generic[OutputT]):
     `key`.
     """
 
-    _declared: ClassVar[Any] = None
-    _specialised: ClassVar[dict[Any, type[Prompt[Any]]]] = {}
+    _declared: ClassVar[Any] = _NOTHING
+    _specialised: ClassVar[MutableMapping[Any, type[Prompt[Any]]]] = WeakValueDictionary()
 
     def __class_getitem__(cls, declared: Any) -> Any:
         if isinstance(declared, TypeVar):
             return super().__class_getitem__(declared)  # type: ignore[misc]
-        if (cls, declared) not in cls._specialised:
-            made = type(cls.__name__, (cls,), {"_declared": declared, "__module__": cls.__module__})
-            cls._specialised[cls, declared] = made
-        return cls._specialised[cls, declared]
+        made = type(cls.__name__, (cls,), {"_declared": declared, "__module__": cls.__module__})
+        try:
+            return cls._specialised.setdefault((cls, declared), made)
+        except TypeError:  # what has no hash is no type either, as will be said
+            return made
 
     def __init__(
         self,
@@ -110,16 +52,16 @@ class Prompt(Generic[OutputT]):
         ns: str,
         key: str,
         name: str | None = None,
-        sections: Sequence[MarkdownSection[Any]] = (),
+        sections: Sequence[MarkdownSection[Any]] | None = None,
         inject_output_instructions: bool = True,
         allow_extra_keys: bool = False,
     ) -> None:
-        if not (ns.strip() and key.strip()):
+        if not (isinstance(ns, str) and ns.strip() and isinstance(key, str) and key.strip()):
             raise PromptValidationError("a prompt needs `ns` and `key`")
-        self.ns, self.key, self.name = ns.strip(), key.strip(), name or key
+        self.ns, self.key, self.name = ns.strip(), key.strip(), name or key.strip()
         self.inject_output_instructions = inject_output_instructions
         self.structured_output = self._output(allow_extra_keys)
-        self.sections = tuple(sections)
+        self.sections = tuple(sections or ())
         if self.structured_output is not None:
             self.sections += (ResponseFormatSection(self.structured_output),)
         self._placed = tuple(placed(self.sections))
@@ -129,56 +71,85 @@ class Prompt(Generic[OutputT]):
         """Of all sections, in the order in which they are read."""
         return tuple(place.path for place in self._placed)
 
-    def render(self, *params: Any, inject_output_instructions: bool | None = None) -> RenderedPrompt[OutputT]:
+    def render(
+        self, *params: object, inject_output_instructions: bool | None = None
+    ) -> RenderedPrompt[OutputT]:
         """The text, filled in from an instance for each type of parameters.
 
         Raises `PromptRenderError` for parameters that are missing, given twice, or of no section.
         """
         given = self._by_type(params)
-        inject = (
-            self.inject_output_instructions
-            if inject_output_instructions is None
-            else inject_output_instructions
-        )
         left_out: tuple[str, ...] | None = None
         parts: list[str] = []
-        for place in self._placed:
+        for place in self._shown(inject_output_instructions):
             if left_out is not None and place.path[: len(left_out)] == left_out:
                 continue
-            if isinstance(place.section, ResponseFormatSection) and not inject:
-                continue
-            filled = place.params(given)
-            if place.section.is_enabled(filled):
-                parts.append(place.section.render(filled, place.depth))
-            else:
+            text = place.text(given)
+            if text is None:
                 left_out = place.path
+            else:
+                parts.append(text)
         return RenderedPrompt("\n\n".join(parts), self.structured_output)
 
-    def _by_type(self, params: Sequence[Any]) -> Mapping[type[Any], Any]:
+    def entry(self) -> dict[str, Any]:
+        """The prompt as an entry of the config topic, plain JSON, from which workers serve it.
+
+        Raises `PromptValidationError` for what no entry can say: when a section is enabled, two types with
+        one name for a field, and names that the template language keeps for itself.
+        """
+        entry = {"description": f"{self.name} ({self.ns})", **entry_of(self._shown(), self.structured_output)}
+        defined(self.key, entry, self._shown())
+        return entry
+
+    def definition(self) -> PromptDefinition:
+        """The same as a definition with id `key`; its contract builds instances. Raises as `entry`."""
+        definition = defined(self.key, self.entry(), self._shown())
+        output = self.structured_output
+        return definition if output is None else replace(definition, contract=output.contract)
+
+    def _shown(self, inject: bool | None = None) -> list[Placed]:
+        """The sections, without the last one where the answer's format is not to be told."""
+        if self.inject_output_instructions if inject is None else inject:
+            return list(self._placed)
+        return [place for place in self._placed if not isinstance(place.section, ResponseFormatSection)]
+
+    def _by_type(self, params: Sequence[object]) -> Mapping[type[Any], Any]:
         wanted = {place.section.params_type for place in self._placed}
         given: dict[type[Any], Any] = {}
         for one in params:
             if type(one) not in wanted:
-                raise PromptRenderError("no section has these parameters", dataclass_type=type(one))
+                raise PromptRenderError(
+                    f"no section has parameters of type {type(one).__name__}", dataclass_type=type(one)
+                )
             if type(one) in given:
-                raise PromptRenderError("parameters of one type were given twice", dataclass_type=type(one))
+                raise PromptRenderError(
+                    f"parameters of type {type(one).__name__} were given twice", dataclass_type=type(one)
+                )
             given[type(one)] = one
         return given
 
     def _output(self, allow_extra_keys: bool) -> StructuredOutputConfig | None:
         declared = self._declared
-        if declared is None:
+        if declared is _NOTHING:
             return None
-        is_list = get_origin(declared) is list
-        candidate = get_args(declared)[0] if is_list else declared
+        candidate = _candidate(declared)
         if not _is_record(candidate):
-            raise PromptValidationError("the answer is declared by no dataclass", dataclass_type=candidate)
-        output = StructuredOutputConfig(candidate, "array" if is_list else "object", allow_extra_keys)
+            raise PromptValidationError(
+                f"an answer is declared by a dataclass, a model or a list of one, found {declared!r:.200}",
+                dataclass_type=candidate,
+            )
+        container: Container = "object" if candidate is declared else "array"
+        output = StructuredOutputConfig(candidate, container, allow_extra_keys)
         try:
             _ = output.contract
         except ContractError as error:
             raise PromptValidationError(str(error), dataclass_type=candidate) from error
         return output
+
+
+def _candidate(declared: object) -> Any:
+    """What is to be a dataclass."""
+    return get_args(declared)[0] if get_origin(declared) is list else declared
 
 
 def _is_record(candidate: object) -> bool:

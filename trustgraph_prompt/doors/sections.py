@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
-from string import Template
 from textwrap import dedent
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from trustgraph_prompt.errors import PromptRenderError, PromptValidationError
 
-ParamsT = TypeVar("ParamsT")
+if TYPE_CHECKING:  # a section without parameters is one of None, says who checks types
+    from typing_extensions import TypeVar as TypeVarWithDefault
 
-_NO_KEY = re.compile(r"[^a-z0-9]+")
+    ParamsT = TypeVarWithDefault("ParamsT", default=None)
+else:
+    ParamsT = TypeVar("ParamsT")
+
+MOST_LEVELS = 5
+"""Of sections within sections: Markdown has headings of six levels, and these begin with the second."""
+
+_LINE_ENDS = re.compile("\r\n?")
+_NO_KEY = re.compile(r"[\W_]+")
+_KEY = re.compile(r"\w[\w.-]*")
 
 
 class MarkdownSection(Generic[ParamsT]):
@@ -24,7 +34,7 @@ class MarkdownSection(Generic[ParamsT]):
     all below it. `default_params` are taken where a rendering is given none of their type.
 
     Raises `PromptValidationError` for parameters that are no dataclass, a name that is no field of theirs,
-    and a title or key that says nothing.
+    default parameters of another type, and a title or key that says nothing.
     """
 
     params_type: ClassVar[type[Any] | None] = None
@@ -46,40 +56,71 @@ class MarkdownSection(Generic[ParamsT]):
         enabled: Callable[[ParamsT], bool] | None = None,
         default_params: ParamsT | None = None,
     ) -> None:
-        self.title = title.strip()
-        self.key = _NO_KEY.sub("-", (title if key is None else key).lower()).strip("-")
-        self.template = dedent(template).strip()
+        for name, text in {"title": title, "template": template, "key": key}.items():
+            if not isinstance(text, str) and (name, text) != ("key", None):
+                raise self._wrong(f"the {name} is no text but {text!r:.80}")
+        self.title = " ".join(title.split())
+        self.key = _NO_KEY.sub("-", self.title.lower()).strip("-") if key is None else key.strip().lower()
+        self.template = dedent(_LINE_ENDS.sub("\n", template)).strip()
         self.children = tuple(children)
+        self.enabled = enabled
         self.default_params = default_params
-        self._enabled = enabled
-        self._text = Template(self.template)
         self._check()
+        self._pieces = tuple(self._split())
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The fields of its parameters that the text names."""
+        return frozenset(name for _, name in self._pieces if name)
 
     def is_enabled(self, params: ParamsT) -> bool:
         """Whether the section is there, for these parameters."""
-        return self._enabled is None or bool(self._enabled(params))
+        return self.enabled is None or bool(self.enabled(params))
 
     def render(self, params: ParamsT, depth: int) -> str:
         """Heading and text. The heading is of the second level at depth 0, and one lower with each step."""
-        values = {name: getattr(params, name) for name in self._names}
-        text = self._text.substitute({name: "" if value is None else value for name, value in values.items()})
-        return "\n\n".join(part for part in (f"{'#' * (depth + 2)} {self.title}", text) if part)
+        return self.fill(depth, lambda name: written(getattr(params, name)))
+
+    def fill(
+        self, depth: int, value: Callable[[str], str], literal: Callable[[str], str] = lambda text: text
+    ) -> str:
+        """Heading and text, as `literal` writes them, with what `value` says of each name."""
+        text = "".join(literal(before) + (value(name) if name else "") for before, name in self._pieces)
+        return f"{'#' * (depth + 2)} {literal(self.title)}\n\n{text.strip()}".rstrip()
+
+    def _split(self) -> Iterator[tuple[str, str | None]]:
+        """The text in pieces, each with the name behind it."""
+        literal, at = "", 0
+        for mark in string.Template.pattern.finditer(self.template):
+            literal += self.template[at : mark.start()]
+            at = mark.end()
+            name = mark["named"] or mark["braced"]
+            if name:
+                if name not in self._fields:
+                    raise self._wrong(f"`${{{name}}}` is no field of its parameters")
+                yield literal, name
+                literal = ""
+            elif mark["escaped"] is not None:
+                literal += "$"
+            else:
+                raise self._wrong("a `$` that begins no `${name}`; write `$$` for one")
+        yield literal + self.template[at:], None
 
     @property
-    def _names(self) -> list[str]:
+    def _fields(self) -> list[str]:
         return [field.name for field in fields(self.params_type)] if self.params_type else []
 
     def _check(self) -> None:
         if not (self.title and self.key):
-            raise PromptValidationError("a section has no title, or no key", dataclass_type=self.params_type)
-        if not self._text.is_valid():
-            raise self._wrong("a `$` that begins no `${name}`; write `$$` for one")
-        for name in self._text.get_identifiers():
-            if name not in self._names:
-                raise self._wrong(f"`${{{name}}}` is no field of its parameters")
+            raise self._wrong("a section has no title, or one that makes no `key`")
+        if not _KEY.fullmatch(self.key):
+            raise self._wrong("a key has letters, digits, `_`, `-` and `.`, and begins with one of the first")
+        if self.default_params is not None and type(self.default_params) is not self.params_type:
+            raise self._wrong("the default parameters are of another type than the section's")
 
     def _wrong(self, what: str) -> PromptValidationError:
-        return PromptValidationError(what, dataclass_type=self.params_type, section=(self.key,))
+        path = (self.key,) if getattr(self, "key", "") else ()
+        return PromptValidationError(what, dataclass_type=self.params_type, section=path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +134,19 @@ class Placed:
     def depth(self) -> int:
         return len(self.path) - 1
 
-    def params(self, given: Mapping[type[Any], Any]) -> Any:
-        """The parameters it is filled in from. Raises `PromptRenderError` where there are none."""
+    def text(self, given: Mapping[type[Any], Any]) -> str | None:
+        """What it says, None where it is left out. Raises `PromptRenderError`."""
+        params = self._params(given)
+        try:
+            return self.section.render(params, self.depth) if self.section.is_enabled(params) else None
+        except Exception as error:  # of the author's own code
+            raise PromptRenderError(
+                f"{type(error).__name__}: {error}",
+                dataclass_type=self.section.params_type,
+                section=self.path,
+            ) from error
+
+    def _params(self, given: Mapping[type[Any], Any]) -> Any:
         wanted = self.section.params_type
         if wanted is None:
             return None
@@ -107,12 +159,26 @@ class Placed:
 
 
 def placed(sections: Sequence[MarkdownSection[Any]], above: tuple[str, ...] = ()) -> Iterator[Placed]:
-    """All sections in the order in which they are read. Raises `PromptValidationError` for a path twice."""
+    """All sections in the order in which they are read.
+
+    Raises `PromptValidationError` for what is no section, a path twice, and more than `MOST_LEVELS`.
+    """
     keys: set[str] = set()
     for section in sections:
+        if not isinstance(section, MarkdownSection):
+            raise PromptValidationError(f"no section: {section!r:.80}", section=above)
         path = (*above, section.key)
         if section.key in keys:
             raise PromptValidationError("two sections of one path", section=path)
+        if len(path) > MOST_LEVELS:
+            raise PromptValidationError(
+                f"Markdown has no headings below {MOST_LEVELS + 1} levels", section=path
+            )
         keys.add(section.key)
         yield Placed(section, path)
         yield from placed(section.children, path)
+
+
+def written(value: object) -> str:
+    """How a value stands in a text: nothing for None."""
+    return "" if value is None else str(value)

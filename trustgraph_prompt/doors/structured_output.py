@@ -1,41 +1,99 @@
-"""What a model answered to a `Prompt[T]` as instances of T (seed 4), read by the one reader."""
+"""What a prompt declares of its answer, and answers as what was declared (seed 4), read by the one reader."""
 
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, Literal, TypeVar, get_args
 
-from trustgraph_prompt.doors.prompt import RenderedPrompt, StructuredOutputConfig
-from trustgraph_prompt.errors import OutputParseError, StructuredOutputInvalid
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import ContractError, OutputParseError, StructuredOutputInvalid
 from trustgraph_prompt.reader import read
 
 OutputT = TypeVar("OutputT")
+OutputT_co = TypeVar("OutputT_co", covariant=True)
+
+Container = Literal["object", "array"]
 
 _INDEX = re.compile(r"(?:/items)?/(\d+)(?:/|\Z)")
+
+
+@dataclass(frozen=True)
+class StructuredOutputConfig:
+    """What a prompt declares of its answer: an instance of `dataclass_type`, or an array of such."""
+
+    dataclass_type: type[Any]
+    container: Container
+    allow_extra_keys: bool = False
+
+    @cached_property
+    def contract(self) -> Contract:
+        """The same as a contract: nothing is mended, scalars are converted where nothing is lost.
+
+        Raises `ContractError` for a type that has no JSON.
+        """
+        type: Any = list[self.dataclass_type] if self.container == "array" else self.dataclass_type  # type: ignore[name-defined]
+        extra: Literal["ignore", "forbid"] = "ignore" if self.allow_extra_keys else "forbid"
+        return Contract.of(type, extra=extra, coerce=True, fences="strict")
+
+
+@dataclass(frozen=True)
+class RenderedPrompt(Generic[OutputT_co]):
+    """A prompt filled in, and what it declares of its answer: None where it declares nothing."""
+
+    text: str
+    structured_output: StructuredOutputConfig | None = None
+
+    @property
+    def output_type(self) -> type[Any] | None:
+        """The type declared, of one element where an array is."""
+        return self.structured_output.dataclass_type if self.structured_output else None
+
+    @property
+    def container(self) -> Container | None:
+        return self.structured_output.container if self.structured_output else None
+
+    @property
+    def allow_extra_keys(self) -> bool | None:
+        return self.structured_output.allow_extra_keys if self.structured_output else None
 
 
 def parse_structured_output(text: str, rendered: RenderedPrompt[OutputT]) -> OutputT:
     """The answer as what its prompt declares: an instance, or a list of them.
 
-    Where there are fenced blocks, nothing but these counts; else the whole text, else the value in it that is
-    as declared. An array may be wrapped in an object (`items`). Raises `OutputParseError`, which says what is
-    wrong, and where.
+    Where blocks are marked `json`, one of these is the answer, whole; else the whole text is; else the first
+    value in it that is as declared. An array may be wrapped in an object (`items`). Raises
+    `OutputParseError`, which says what is wrong, and where.
     """
     output = rendered.structured_output
     if output is None:
-        raise OutputParseError("Prompt does not declare structured output.")
-    if output.container not in ("object", "array"):
+        raise OutputParseError("Prompt does not declare structured output.", output_content=text)
+    if output.container not in get_args(Container):
         raise OutputParseError(
-            f"Unknown output container declared: {output.container}", dataclass_type=output.dataclass_type
+            f"Unknown output container declared: {output.container}",
+            dataclass_type=output.dataclass_type,
+            output_content=text,
+        )
+    if not isinstance(text, str):
+        raise OutputParseError(
+            f"expected the text of an answer, found {type(text).__name__}",
+            dataclass_type=output.dataclass_type,
         )
     try:
         built: OutputT = output.contract.build(read(text, output.contract).unwrap())
     except StructuredOutputInvalid as invalid:
-        raise _parse_error(invalid, output) from invalid
+        raise _parse_error(invalid, text, output) from invalid
+    except ContractError as error:  # of a declaration that no prompt has made
+        raise OutputParseError(
+            str(error), dataclass_type=output.dataclass_type, output_content=text
+        ) from error
     return built
 
 
-def _parse_error(invalid: StructuredOutputInvalid, output: StructuredOutputConfig) -> OutputParseError:
+def _parse_error(
+    invalid: StructuredOutputInvalid, text: str, output: StructuredOutputConfig
+) -> OutputParseError:
     path = invalid.issues[0].path if invalid.issues else ""
     index = _INDEX.match(path) if output.container == "array" else None
     return OutputParseError(
@@ -43,5 +101,6 @@ def _parse_error(invalid: StructuredOutputInvalid, output: StructuredOutputConfi
         dataclass_type=output.dataclass_type,
         index=int(index[1]) if index else None,
         path=path,
+        output_content=text,
         cause=invalid,
     )

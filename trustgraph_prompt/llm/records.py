@@ -84,7 +84,10 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
-    """Settings of a call; None is left out of the wire, `extras` go onto it as they are."""
+    """Settings of a call; None is left out of the wire, `extras` go onto it as they are.
+
+    `model` is another model of the same server than the provider's own.
+    """
 
     temperature: float | None = None
     max_tokens: int | None = None
@@ -94,6 +97,7 @@ class RuntimeConfig:
     presence_penalty: float | None = None
     stop_sequences: tuple[str, ...] | None = None
     extras: Mapping[str, Any] = field(default_factory=dict)
+    model: str | None = None
 
     @property
     def answer_limit(self) -> int | None:

@@ -47,6 +47,7 @@ _NUMBERS: Mapping[str, tuple[float, float]] = {
     "presence_penalty": (-100, 100),
 }
 _MOST_TOKENS = 2**31 - 1
+_LONGEST_MODEL = 200
 
 _LEFT_TO_THE_PROVIDER = RuntimeConfig()
 
@@ -173,6 +174,9 @@ def _check(name: str, value: Any, where: str) -> None:
         case "max_tokens" | "max_completion_tokens":
             fits = _is_a(value, int) and 1 <= value <= _MOST_TOKENS
             expected = f"a whole number from 1 to {_MOST_TOKENS}"
+        case "model":
+            fits = isinstance(value, str) and 1 <= len(value) <= _LONGEST_MODEL
+            expected = f"the name of a model, {_LONGEST_MODEL} characters at most"
         case "seed":
             fits, expected = _is_a(value, int), "a whole number"
         case "stop_sequences":

@@ -40,7 +40,7 @@ class Traced(Around):
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """The answer of the provider within."""
-        model = self.provider.identity.model
+        model = call.config.model or self.provider.identity.model
         span = self._tracer.start_span(f"chat {model}".rstrip(), kind=SpanKind.CLIENT)
         # current only while the provider is at work: what the listener does is no part of the call
         here, heard = set_span_in_context(span), Heard()
@@ -89,7 +89,7 @@ def _of_request(call: Call, identity: Identity, *, content: bool) -> dict[str, A
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": identity.system,
         "gen_ai.system": identity.system,  # its name before it was called provider; many still look for it
-        "gen_ai.request.model": identity.model or None,
+        "gen_ai.request.model": config.model or identity.model or None,
         **{f"gen_ai.request.{name}": getattr(config, name) for name in _SETTINGS},
         "gen_ai.request.stop_sequences": config.stop_sequences,
         **_server(identity.place),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from trustgraph_prompt.prompts.definition import PromptDefinition, Question
+from trustgraph_prompt.prompts.escalation import Escalation
 from trustgraph_prompt.prompts.prompt_set import PromptSet
 from trustgraph_prompt.prompts.template import Template
 
-__all__ = ["PromptDefinition", "PromptSet", "Question", "Template"]
+__all__ = ["Escalation", "PromptDefinition", "PromptSet", "Question", "Template"]

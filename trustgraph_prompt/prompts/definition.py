@@ -14,6 +14,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ContractError, PromptError, RenderError, TemplateError
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
+from trustgraph_prompt.prompts.escalation import Escalation
 from trustgraph_prompt.prompts.limits import Meter, check_terms
 from trustgraph_prompt.prompts.template import Template
 
@@ -32,9 +33,18 @@ TRUSTGRAPH_ALIASES = {
 CACHE_SECONDS = 3600.0
 """How long answers may be given again where a prompt says `cache: true`."""
 
-_JUDGING_KEYS = ("repair", "extra", "coerce", "invariants", "versions")
+_JUDGING_KEYS = ("repair", "extra", "coerce", "invariants", "versions", "many", "fences")
+
+_FORMATS_OF = {
+    **dict.fromkeys(("schema", *_JUDGING_KEYS), ("json", "jsonl")),
+    "object-schema": ("jsonl",),
+    "many": ("json",),
+    "fences": ("json",),
+    "repair-by-model": ("json", "jsonl"),
+}
 
 _CONFIG_KEYS = {
+    "name": "model",
     "temperature": "temperature",
     "max-tokens": "max_tokens",
     "top-p": "top_p",
@@ -59,6 +69,8 @@ class PromptDefinition:
 
     `terms` are values of terms that a request leaves out. `system` is the prompt's own if `own_system`, else
     its workspace's. `cache` is for how many seconds an answer may be given again, None for never.
+    `escalation` says which answers are for somebody else to deal with; `repair_by_model` that after an answer
+    of a wrong form an attempt shows that alone.
     """
 
     id: str
@@ -72,6 +84,8 @@ class PromptDefinition:
     terms: Mapping[str, Any] = field(default_factory=dict)
     description: str = ""
     cache: float | None = None
+    escalation: Escalation | None = None
+    repair_by_model: bool = False
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -96,18 +110,29 @@ class PromptDefinition:
             check_terms(entry.get("terms", {}), Meter())
         except RenderError as error:
             raise PromptError(str(error), where=where, path="/terms") from error
+        contract, attempts = _contract(id, entry, where, strict=not theirs), entry.get("attempts", 1)
+        if entry.get("repair-by-model") and attempts < 2:
+            raise PromptError(
+                "repair by a model is another attempt",
+                where=where,
+                path="/attempts",
+                found=attempts,
+                expected="2 or more",
+            )
         return cls(
             id=id,
             template=_template(entry["prompt"], dialect, where, "/prompt"),
-            contract=_contract(id, entry, where, strict=not theirs),
+            contract=contract,
             config=RuntimeConfig(**model),
-            attempts=entry.get("attempts", 1),
+            attempts=attempts,
             aliases=tuple(entry.get("aliases", ())),
             system=SYSTEM if own_system is None else _template(own_system, dialect, where, "/system"),
             own_system=own_system is not None,
             terms=entry.get("terms", {}),
             description=entry.get("description", ""),
             cache=_seconds(entry.get("cache", False)),
+            escalation=Escalation(**entry["escalate"]) if "escalate" in entry else None,
+            repair_by_model=entry.get("repair-by-model", False),
         )
 
     def under(self, system: Template) -> PromptDefinition:
@@ -134,8 +159,11 @@ class PromptDefinition:
             "prompt": [self.template.dialect, self.template.source],
             "system": [self.system.dialect, self.system.source],
             "contract": self.contract.fingerprint,
+            "schema": [self.contract.schema, self.contract.versions],  # a model sees its descriptions
             "config": asdict(self.config),
             "attempts": self.attempts,
+            "escalation": None if self.escalation is None else asdict(self.escalation),
+            "repair-by-model": self.repair_by_model,
             "terms": self.terms,
         }
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
@@ -165,8 +193,7 @@ def _template(source: str, dialect: Literal["jinja", "ibis"], where: str, path: 
 
 def _contract(id: str, entry: Mapping[str, Any], where: str, *, strict: bool) -> Contract:
     format = entry.get("response-type", "text")
-    formats_of = {"object-schema": ("jsonl",), **dict.fromkeys(("schema", *_JUDGING_KEYS), ("json", "jsonl"))}
-    for key, formats in formats_of.items():
+    for key, formats in _FORMATS_OF.items():
         if strict and entry.get(key) is not None and format not in formats:
             raise PromptError(
                 f"`{key}` says nothing about an answer of type {format}",

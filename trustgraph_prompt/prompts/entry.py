@@ -38,6 +38,17 @@ SCHEMA: Mapping[str, Any] = {
             **_SCHEMA_OF_ANSWERS,
             "description": "JSON Schema of each object (jsonl); goes before `schema`.",
         },
+        "many": {
+            "type": "boolean",
+            "default": False,
+            "description": "Whether the value is a list of what the schema describes (json).",
+        },
+        "fences": {
+            "enum": ["any", "strict", "one"],
+            "default": "any",
+            "description": "Which code fences count: those that hold a valid value; where there are some, "
+            "nothing else; or one, and several are an error (json).",
+        },
         "repair": {
             "type": "boolean",
             "default": False,
@@ -86,6 +97,22 @@ SCHEMA: Mapping[str, Any] = {
             "default": 1,
             "description": "How often the question is put until the answer is valid.",
         },
+        "repair-by-model": {
+            "type": "boolean",
+            "default": False,
+            "description": "Whether the attempt after an answer of a wrong form shows the model that answer "
+            "alone, and not the whole question again.",
+        },
+        "escalate": {
+            "type": "object",
+            "required": ["op", "value"],
+            "additionalProperties": False,
+            "properties": {
+                "op": {"enum": ["~", "==", "!=", "contains"]},
+                "value": {"type": "string", "minLength": 1},
+            },
+            "description": "Which answers are for somebody else to deal with: a comparison with their text.",
+        },
         "cache": {
             "oneOf": [
                 {"type": "boolean"},
@@ -105,6 +132,7 @@ SCHEMA: Mapping[str, Any] = {
             "description": "Settings of the model.",
             "additionalProperties": False,
             "properties": {
+                "name": {"type": "string", "minLength": 1, "maxLength": 200},
                 "temperature": {"type": "number", "minimum": 0},
                 "max-tokens": {"type": "integer", "minimum": 1},
                 "top-p": {"type": "number", "minimum": 0, "maximum": 1},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from jinja2 import ChainableUndefined, Undefined, nodes
@@ -9,6 +10,13 @@ from jinja2 import ChainableUndefined, Undefined, nodes
 from trustgraph_prompt.prompts import filters
 from trustgraph_prompt.prompts.sandbox import Sandbox
 from trustgraph_prompt.prompts.whole_lines import WholeLineLexer
+
+_OPENS = re.compile(r"\{(?=[{%#]|\Z)")
+
+
+def literally(text: str) -> str:
+    """A template that says `text`, whatever is written behind it."""
+    return _OPENS.sub('{{ "{" }}', text)
 
 
 class Jinja(Sandbox):

@@ -8,7 +8,7 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Literal
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
@@ -73,8 +73,8 @@ class CallReport:
     `schema_path` is how the answer was held to a schema, `cost` the money it took: None without a price.
     """
 
-    #: first · invalid (again, with what was wrong) · continue (the rest of a cut answer) · room (again, with
-    #: more room for the answer) · transient (sent again)
+    #: first · invalid (again, with what was wrong) · repair (the answer alone, of a wrong form) · continue
+    #: (the rest of a cut answer) · room (again, with more room for the answer) · transient (sent again)
     why: str
     text: str
     finish_reason: str | None = None
@@ -95,6 +95,8 @@ class Outcome:
     its value, which stands in `rejected` with its place; those of single objects stand there alone.
     `repaired` are the objects whose JSON was mended. `retracted` are objects a stream had given and the
     whole text took back. What is `cached` was asked before: it made no calls, and `model` says who answered.
+    `escalated` is why somebody else is to deal with the answer: a condition of the prompt holds for it, or
+    its attempts were spent and none brought anything to use.
     """
 
     value: Any
@@ -110,6 +112,7 @@ class Outcome:
     cause: Exception | None = None
     cached: bool = False
     model: str | None = None
+    escalated: Literal["condition", "attempts"] | None = None
 
     @property
     def ok(self) -> bool:

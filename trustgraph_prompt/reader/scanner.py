@@ -18,6 +18,7 @@ from trustgraph_prompt.reader.complete import FIRST_OF, Complete, Whole
 from trustgraph_prompt.reader.damage import Damage, next_value
 from trustgraph_prompt.reader.decode import value_of
 from trustgraph_prompt.reader.finds import Find, Finds, Kind, Values
+from trustgraph_prompt.reader.place import Span
 from trustgraph_prompt.reader.repair import Reading
 from trustgraph_prompt.reader.value import OpenValue, Progress, Raw
 
@@ -49,8 +50,9 @@ class Scanner:
     wraps them; `key` is a JSON string. `repair(text, ends_text)` says what a broken value was meant to be.
 
     After `close`: `cut` is whether the text ends within a value or in thinking (`thinks`), `fenced` whether
-    in a code fence, `between` what stood around the values (each is `{}` there, or `{\\n}` if it took several
-    lines), `full` whether there was more than the limits allow, and the rest was left unread.
+    in a code fence, `fences` where these stand but for those in values and in thinking, `between` what stood
+    around the values (each is `{}` there, or `{\\n}` if it took several lines), `full` whether there was more
+    than the limits allow, and the rest was left unread.
     `thought` is where in the text the last thinking ended, `behind` the part of `between` that follows,
     `ends_draft` whether that thinking had no beginning and no value follows.
     """
@@ -65,6 +67,7 @@ class Scanner:
     ) -> None:
         self.cut = False
         self.fenced = False
+        self.fences: list[Span] = []
         self.thought = 0
         self.thinks = False
         self._limits = limits
@@ -193,6 +196,7 @@ class Scanner:
                     self._finds.mark_aside()
             elif position < len(window) or self._final:
                 self.fenced = not self.fenced
+                self.fences.append(Span(self._passed + start, self._passed + position))
                 self._finds.end_run()
             else:
                 self._leave(passed, start)  # the fence may go on

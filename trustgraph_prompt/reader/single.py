@@ -11,7 +11,8 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader import grammar
-from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, why_not
+from trustgraph_prompt.reader.blocks import json_blocks
+from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, value_of, why_not
 from trustgraph_prompt.reader.finds import Find, Kind, Values
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.repair import Repair
@@ -23,6 +24,8 @@ _STRING = f'"{grammar.CHARACTERS_IN_LINE}'
 _BEGUN = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag under the cut
 _SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.MULTILINE)
 _CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)
+
+_ITEMS = "items"
 
 # What may stand behind a value: white space, and a fence that ends or is about to.
 _SAYS_NOTHING = " \t\r\n`~"
@@ -37,20 +40,14 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     A value that the contract accepts wins over one that it does not, a fenced one over one in prose. Two that
     differ are ambiguous; and where the text ends within a value, that one was meant.
     """
-    try:
-        value = decode(text)
-    except NotJson:
-        pass
-    else:
-        if not isinstance(value, (dict, list)) or not is_too_deep(value, text, contract.limits.depth):
-            whole = _Candidate(value, text.strip(), len(text) - len(text.lstrip()))
-            return _judged(text, [whole], contract, Stage.DIRECT, cut_short(finish_reason))
+    whole = _Candidate.of(text, 0, contract)
+    if not whole.is_broken:
+        return _judged(text, [whole], contract, Stage.DIRECT, cut_short(finish_reason))
     scanner = Scanner(contract.limits, arrays=True)
     candidates = _candidates([*scanner.feed(text), *scanner.close()], contract.limits.depth)
     outcome = _strictly(text, contract, finish_reason, scanner, candidates)
     sound = outcome.ok and not (
-        any(isinstance(candidate.value, NotJson) for candidate in candidates)
-        or _OF_A_VALUE.search(scanner.between)
+        any(candidate.is_broken for candidate in candidates) or _OF_A_VALUE.search(scanner.between)
     )
     if not contract.repair or sound or scanner.full or scanner.thinks:
         return outcome
@@ -67,6 +64,18 @@ class _Candidate:
     start: int
     fenced: bool = False
 
+    @classmethod
+    def of(cls, text: str, start: int, contract: Contract, *, fenced: bool = False) -> _Candidate:
+        """What all of `text` says, which begins at `start` of the answer."""
+        value, depth = value_of(text), contract.limits.depth
+        if isinstance(value, (dict, list)) and is_too_deep(value, text, depth):
+            value = why_not(text, depth)
+        return cls(value, text.strip(), start + len(text) - len(text.lstrip()), fenced)
+
+    @property
+    def is_broken(self) -> bool:
+        return isinstance(self.value, NotJson)
+
     def behind(self, text: str) -> str:
         return text[self.start + len(self.raw) :]
 
@@ -75,6 +84,8 @@ def _strictly(
     text: str, contract: Contract, finish_reason: str | None, scanner: Scanner, candidates: list[_Candidate]
 ) -> Outcome:
     """What is said without any repair."""
+    if contract.fences == "strict" and (blocks := _json_blocks(text, contract, scanner)):
+        return _chosen(text, blocks, contract, truncated=False)
     cut = scanner.cut or _CUT_STRING.match(text, scanner.thought) is not None
     truncated = cut_short(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
     if scalar := _scalar(text, scanner.thought):
@@ -83,15 +94,35 @@ def _strictly(
         what = "the answer ends within " + ("thinking" if scanner.thinks else "a value")
         what = "too many values to choose from" if scanner.full else what
         return _failure(contract, Reason.TRUNCATED, what, truncated)
-    fenced = [candidate for candidate in candidates if candidate.fenced]
-    if contract.fences == "one" and len(fenced) > 1:
-        return _ambiguous(len(fenced), contract, truncated)
-    if contract.fences != "any" and fenced:
-        candidates = fenced
-    values = [candidate for candidate in candidates if not isinstance(candidate.value, NotJson)]
+    if contract.fences == "one":
+        fenced = [candidate for candidate in candidates if candidate.fenced]
+        if len(fenced) > 1:
+            return _ambiguous(len(fenced), contract, truncated)
+        candidates = fenced or candidates
+    return _chosen(text, candidates, contract, truncated, first=contract.fences == "strict")
+
+
+def _json_blocks(text: str, contract: Contract, scanner: Scanner) -> list[_Candidate]:
+    """What the closed blocks of JSON say, each as a whole, but for those in what turned out to be a draft."""
+    begin = 0 if scanner.ends_draft else scanner.thought
+    blocks = json_blocks(text, (fence for fence in scanner.fences if fence.start >= begin))
+    return [_Candidate.of(block.content, block.start, contract, fenced=True) for block in blocks]
+
+
+def _chosen(
+    text: str,
+    candidates: list[_Candidate],
+    contract: Contract,
+    truncated: bool | None,
+    *,
+    first: bool = False,
+) -> Outcome:
+    """What the candidates say together, some of which may be broken."""
+    values = [candidate for candidate in candidates if not candidate.is_broken]
     if values:
         alone = len(candidates) == 1 and values[0].raw == text.strip()
-        return _judged(text, values, contract, Stage.DIRECT if alone else Stage.EXTRACTED, truncated)
+        stage = Stage.DIRECT if alone else Stage.EXTRACTED
+        return _judged(text, values, contract, stage, truncated, first=first)
     if candidates:
         broken = candidates[-1]
         issues = (Issue(Reason.INVALID_JSON, f"no JSON: {broken.value}"),)
@@ -153,15 +184,25 @@ def _repaired(
 
 
 def _judged(
-    text: str, candidates: list[_Candidate], contract: Contract, stage: Stage, truncated: bool | None
+    text: str,
+    candidates: list[_Candidate],
+    contract: Contract,
+    stage: Stage,
+    truncated: bool | None,
+    *,
+    first: bool = False,
 ) -> Outcome:
-    """The one value among the candidates that the contract accepts, or why there is none."""
+    """The one value among the candidates that the contract accepts, or why there is none.
+
+    Of several it is the `first`, or none.
+    """
     fitting = [(one, fit) for one in candidates if (fit := _fit(one.value, contract))]
     if not fitting:
         meant = next((one for one in reversed(candidates) if one.fenced), candidates[-1])
         truncated = truncated and not _is_closed(meant.value, meant.behind(text))
         return _refused(meant, _issues(meant.value, contract), contract, truncated, stage)
     best = [(one, fit) for one, fit in fitting if one.fenced] or fitting
+    best = best[:1] if first else best
     different = {_identity(fit[0], one.raw) for one, fit in best} if len(best) > 1 else best
     if len(different) > 1:
         return _ambiguous(len(different), contract, truncated)
@@ -180,29 +221,36 @@ def _is_closed(value: Any, behind: str) -> bool:
 
 
 def _issues(value: Any, contract: Contract) -> tuple[Issue, ...]:
-    """What is wrong with a value: with its elements where it is an object with nothing but a list of them."""
-    if contract.many and isinstance(value, dict) and len(value) == 1:
-        [(name, wrapped)] = value.items()
-        if isinstance(wrapped, list):
-            issues = contract.issues(wrapped)
-            return tuple(replace(issue, path=pointer([name]) + issue.path) for issue in issues)
-    return contract.issues(value)
+    """What is wrong with a value: with its elements where it is wrapped around a list of them."""
+    name = _wraps(value, contract)
+    if name is None or not isinstance(value[name], list):
+        return contract.issues(value)
+    issues = contract.issues(value[name])
+    return tuple(replace(issue, path=pointer([name]) + issue.path) for issue in issues)
 
 
 def _fit(value: Any, contract: Contract) -> tuple[Any, bool] | None:
-    """The value that the contract accepts, as it takes it, and whether it had to be unwrapped.
-
-    Unwrapped is the list that is all of an object where a list was asked for.
-    """
+    """The value that the contract accepts, as it takes it, and whether it had to be unwrapped."""
     taken, accepted = contract.take(value)
     if accepted:
         return taken, False
-    if contract.many and isinstance(value, dict) and len(value) == 1:
-        [wrapped] = value.values()
-        taken, accepted = contract.take(wrapped)
+    if (name := _wraps(value, contract)) is not None:
+        taken, accepted = contract.take(value[name])
         if accepted:
             return taken, True
     return None
+
+
+def _wraps(value: Any, contract: Contract) -> str | None:
+    """The key under which an object holds the list that was asked for.
+
+    It is all of the object; `items` where fences are strict, or where other keys are ignored.
+    """
+    if not contract.many or not isinstance(value, dict):
+        return None
+    if _ITEMS in value and (len(value) == 1 or contract.extra == "ignore"):
+        return _ITEMS
+    return next(iter(value)) if len(value) == 1 and contract.fences != "strict" else None
 
 
 def _identity(value: Any, raw: str) -> str:

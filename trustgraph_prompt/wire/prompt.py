@@ -59,7 +59,8 @@ class PromptResponse:
     """Answers a `PromptRequest`: `text`, or `object` as JSON text, or an error.
 
     From `finish_reason` on the fields are ours: why the model stopped, whether the answer is cut (None where
-    nobody can tell), what it took to read it (`Stage`), how many objects were refused.
+    nobody can tell), what it took to read it (`Stage`), how many objects were refused, why somebody else
+    is to deal with it ("condition", "attempts").
     """
 
     error: Error | None = None
@@ -73,6 +74,7 @@ class PromptResponse:
     truncated: bool | None = None
     stage: str | None = None
     rejected: int | None = None
+    escalated: str | None = None
 
     def encode(self) -> bytes:
         """The record as it goes onto the topic."""

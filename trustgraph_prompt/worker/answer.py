@@ -54,8 +54,8 @@ class Answer:
     """On the flow's compacted answers topic under the request's id, published after its objects.
 
     `objects` are the ids of the objects that stand: one that no answer names came from a run that died.
-    `value` holds what a `text` or `json` prompt gave. `reason`, `stage`, `issues` and `cached` are the
-    Outcome's. `cost` is money, None where the flow has no price.
+    `value` holds what a `text` or `json` prompt gave. `reason`, `stage`, `issues`, `cached` and `escalated`
+    are the Outcome's. `cost` is money, None where the flow has no price.
     """
 
     request: str
@@ -75,6 +75,7 @@ class Answer:
     cost: float | None = None
     source: Mapping[str, str] = field(default_factory=dict)
     cached: bool = False
+    escalated: str | None = None
 
     @classmethod
     def of(
@@ -118,6 +119,7 @@ class Answer:
             cost=outcome.cost,
             source=request.source,
             cached=outcome.cached,
+            escalated=outcome.escalated,
         )
 
     @classmethod

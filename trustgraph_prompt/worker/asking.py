@@ -65,6 +65,7 @@ async def put(
                 "calls": len(outcome.calls),
                 "tokens": outcome.usage.total_tokens,
                 "cached": outcome.cached or None,
+                "escalated": outcome.escalated,
             },
         )
 

@@ -73,6 +73,9 @@ class Metrics:
         self._objects = counter_by_flow("objects", "Objects accepted", "prompt")
         self._rejected = counter_by_flow("objects_rejected", "Objects refused, by why", "prompt", "reason")
         self._truncated = counter_by_flow("answers_truncated", "Answers that stayed cut", "prompt")
+        self._escalations = counter_by_flow(
+            "escalations", "Answers for somebody else to deal with, by why", "prompt", "why"
+        )
         self._calls = counter_by_flow(
             "calls", "Calls to a model, by why they were made", "prompt", "model", "why"
         )
@@ -126,6 +129,8 @@ class Metrics:
             self._rejected[flow, prompt, rejected.issues[0].reason.value].inc()
         if outcome.truncated:
             self._truncated[flow, prompt].inc()
+        if outcome.escalated:
+            self._escalations[flow, prompt, outcome.escalated].inc()
         for call in outcome.calls:
             model = self._known(call.model or "")
             self._calls[flow, prompt, model, call.why].inc()

@@ -77,6 +77,7 @@ def response_of(outcome: Outcome, *, streaming: bool, told: int) -> wire.PromptR
         "truncated": outcome.truncated,
         "stage": outcome.stage.name.lower(),
         "rejected": len(outcome.rejected),
+        "escalated": outcome.escalated,
     }
     if not is_served(outcome):
         return wire.PromptResponse(error=wire.Error("llm-error", outcome.explain()), **facts)

@@ -172,11 +172,12 @@ def _describe(span: Span, outcome: Outcome) -> None:
         "stage": outcome.stage.name.lower(),
         "truncated": outcome.truncated,
         "cached": outcome.cached,
-        "attempts": sum(call.why in ("first", "invalid") for call in outcome.calls),
+        "attempts": sum(call.why in ("first", "invalid", "repair") for call in outcome.calls),
         "calls": len(outcome.calls),
         "tokens": outcome.usage.total_tokens,
         "objects": len(outcome.value) if isinstance(outcome.value, list) else None,
         "rejected": len(outcome.rejected),
+        "escalated": outcome.escalated,
     }
     for name, value in told.items():
         if value is not None:

@@ -109,6 +109,8 @@ def config(found: object, place: str = "config") -> RuntimeConfig:
         value = getattr(found, name)
         if value is not None and (not isinstance(value, kinds) or not _is_json_number(value)):
             raise wrong(f"{place}.{name}", value, expected)
+    if found.model is not None:
+        text(found.model, f"{place}.model")
     if found.stop_sequences is not None:
         for one, at in each(found.stop_sequences, f"{place}.stop_sequences"):
             text(one, at)

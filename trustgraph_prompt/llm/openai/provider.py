@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
+from cachetools import LRUCache
+
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.openai import in_words, models, request
 from trustgraph_prompt.llm.openai.answer import AnswerDecoder
@@ -19,9 +21,14 @@ from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, Patience, Timeout
 #: Seconds within which a server has to say what models it has.
 _READY = 30.0
 
+#: Models beside the provider's own of which it is remembered what schemas they take.
+_OTHER_MODELS = 100
+
 
 class OpenAIProvider(Completer):
-    """One model of one server. Any number of calls at a time, over connections that are kept.
+    """One model of one server, or the other one that a call names in its settings.
+
+    Any number of calls at a time, over connections that are kept.
 
     `base_url` is what stands before `/chat/completions`; a bare host gets `/v1`. The key goes into the
     header of requests and nowhere else. Proxies and certificates are those of the environment.
@@ -48,6 +55,8 @@ class OpenAIProvider(Completer):
         self._server = Server(base_url, api_key, timeout)
         self._dialect = Dialect(model, prefill, images)
         self._schema_paths = SchemaPaths(native_schema)
+        self._native_schema = native_schema
+        self._of_others: LRUCache[str, SchemaPaths] = LRUCache(_OTHER_MODELS)
         self._timeout = timeout
 
     def __repr__(self) -> str:
@@ -74,14 +83,15 @@ class OpenAIProvider(Completer):
         refusals: list[tuple[SchemaPath, Refusal]] = []
         try:
             patience = self._patience(call)
-            wanted, paths = self._ways(call)
+            schema_paths = self._schema_paths_of(call.config.model)
+            wanted, paths = self._ways(call, schema_paths)
             for path in paths:
                 has_begun = False
                 try:
                     async with aclosing(self._answer(call, wanted, path, patience)) as deltas:
                         async for delta in deltas:
                             if wanted and path and not has_begun:
-                                self._schema_paths.answered(wanted, path, refusals)
+                                schema_paths.answered(wanted, path, refusals)
                             has_begun = True
                             yield delta
                     return
@@ -123,15 +133,21 @@ class OpenAIProvider(Completer):
         timeout = self._timeout if call.stream else replace(self._timeout, first=self._timeout.total)
         return Patience(timeout)
 
-    def _ways(self, call: Call) -> tuple[Wanted | None, tuple[SchemaPath | None, ...]]:
+    def _schema_paths_of(self, model: str | None) -> SchemaPaths:
+        """What is known of the model: the provider's own, or the other one that a call names."""
+        if model is None or model == self.model:
+            return self._schema_paths
+        return self._of_others.setdefault(model, SchemaPaths(self._native_schema))
+
+    def _ways(self, call: Call, known: SchemaPaths) -> tuple[Wanted | None, tuple[SchemaPath | None, ...]]:
         """What is known of the schema of a call, and the paths it may go, in turn."""
         if call.response_schema is None:
             return None, (None,)
         if request.goes_on(call) and self._dialect.prefill != "assistant":
             # only llama.cpp holds the beginning and the rest together to it; for others the rest begins anew
             return None, ("prompt",)
-        wanted = self._schema_paths.wanted(call, call.response_schema)
-        return wanted, self._schema_paths.to_try(wanted)
+        wanted = known.wanted(call, call.response_schema)
+        return wanted, known.to_try(wanted)
 
     async def _answer(
         self, call: Call, wanted: Wanted | None, path: SchemaPath | None, patience: Patience

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import orjson
@@ -46,6 +46,8 @@ def body(
     (reference: managed-field collisions). Raises it also for what is no JSON, and
     `ProviderUnsupportedContentBlock` for an image that the model does not take.
     """
+    if call.config.model is not None:
+        dialect = replace(dialect, model=call.config.model)
     written: dict[str, Any] = {
         "model": dialect.model,
         "messages": [_message(message, dialect) for message in messages],

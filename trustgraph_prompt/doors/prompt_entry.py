@@ -1,0 +1,97 @@
+"""A prompt in sections as an entry of the config topic, from which workers serve it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import MISSING, Field, fields
+from typing import Any
+
+from trustgraph_prompt.doors.response_format import ResponseFormatSection
+from trustgraph_prompt.doors.sections import MarkdownSection, Placed, written
+from trustgraph_prompt.doors.structured_output import StructuredOutputConfig
+from trustgraph_prompt.errors import ConfigError, PromptValidationError
+from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.prompts.jinja import literally
+
+
+def entry_of(sections: Sequence[Placed], output: StructuredOutputConfig | None) -> dict[str, Any]:
+    """The template of the sections, and what the answer must be.
+
+    Each `${name}` becomes the term `name`, default parameters and defaults of fields become terms. Raises
+    `PromptValidationError` for what no entry can say: whether a section is enabled, and one name for the
+    fields of two types, or with two defaults.
+    """
+    return {
+        "dialect": "jinja",
+        "prompt": "\n\n".join(_template(place) for place in sections),
+        **_terms(sections),
+        **(_answer(output) if output is not None else {"response-type": "text"}),
+    }
+
+
+def defined(id: str, entry: dict[str, Any], sections: Sequence[Placed]) -> PromptDefinition:
+    """The definition that an entry of these sections makes. Raises `PromptValidationError`."""
+    try:
+        definition = PromptDefinition.from_entry(id, entry)
+    except ConfigError as error:
+        raise PromptValidationError(str(error)) from error
+    for place in _filled(sections):
+        for name in sorted(place.section.names - definition.template.needs.named):
+            raise _wrong(place, f"the template language has a meaning of its own for `{name}`")
+    return definition
+
+
+def _template(place: Placed) -> str:
+    section = place.section
+    if isinstance(section, ResponseFormatSection):
+        return literally(place.text({}) or "")
+    if section.enabled is not None:
+        raise _wrong(place, "no entry can say when a section is `enabled`")
+    return section.fill(place.depth, lambda name: f"{{{{ {name} }}}}", literally)
+
+
+def _terms(sections: Sequence[Placed]) -> dict[str, Any]:
+    terms: dict[str, str] = {}
+    said: dict[str, tuple[type[Any] | None, str | None]] = {}
+    for place in _filled(sections):
+        defaults = dict(_defaults(place.section))
+        for name in sorted(place.section.names):
+            says = place.section.params_type, defaults.get(name)
+            if said.setdefault(name, says) != says:
+                raise _wrong(place, f"`{name}` is a field of two types, or has two defaults")
+            if name in defaults:
+                terms[name] = defaults[name]
+    return {"terms": terms} if terms else {}
+
+
+def _defaults(section: MarkdownSection[Any]) -> Iterator[tuple[str, str]]:
+    """What stands for each name that is not given."""
+    for field in fields(section.params_type) if section.params_type else ():
+        if section.default_params is not None:
+            yield field.name, written(getattr(section.default_params, field.name))
+        elif (default := _default(field)) is not MISSING:
+            yield field.name, written(default)
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _answer(output: StructuredOutputConfig) -> dict[str, Any]:
+    contract = output.contract
+    return {
+        "response-type": contract.format,
+        "schema": contract.schema,
+        "many": contract.many,
+        "extra": contract.extra,
+        "coerce": contract.coerce,
+        "fences": contract.fences,
+    }
+
+
+def _filled(sections: Sequence[Placed]) -> list[Placed]:
+    return [place for place in sections if not isinstance(place.section, ResponseFormatSection)]
+
+
+def _wrong(place: Placed, what: str) -> PromptValidationError:
+    return PromptValidationError(what, dataclass_type=place.section.params_type, section=place.path)

@@ -1,0 +1,96 @@
+"""Indentation of a text as tokens, and the limits of a text that can be counted in tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lark import Token
+from lark.lark import PostLex
+
+from trustgraph_prompt.language.nodes import Position
+from trustgraph_prompt.language.problem import Problem
+
+MAX_TOKENS = 100_000
+MAX_NESTING = 50
+
+_OPENING = ("LSQB", "LPAR", "LBRACE")
+_CLOSING = ("RSQB", "RPAR", "RBRACE")
+
+
+class Layout(PostLex):
+    """Puts `_INDENT` and `_DEDENT` where the indentation changes, and takes line ends out of brackets."""
+
+    always_accept = ("_NL",)
+
+    def process(self, stream: Iterator[Token]) -> Iterator[Token]:
+        """The tokens with their layout. Raises `Problem`."""
+        levels, open_brackets, used = [""], 0, ""
+        for count, token in enumerate(stream):
+            if count == 0 and token.type != "_NL" and token.column != 1:
+                yield Token.new_borrow_pos("_INDENT", "", token)
+            if count > MAX_TOKENS:
+                raise Problem(
+                    "the text is too large", place(token), expected=f"at most {MAX_TOKENS:,} words and signs"
+                )
+            if token.type == "_NL":
+                if not open_brackets:
+                    used = _one_kind(token, used)
+                    yield token
+                    yield from _changes(token, levels)
+                continue
+            if token.type in _OPENING:
+                open_brackets += 1
+                if open_brackets > MAX_NESTING:
+                    raise Problem(
+                        "nested too deep", place(token), token.value, f"at most {MAX_NESTING} brackets"
+                    )
+            elif token.type in _CLOSING:
+                open_brackets -= 1
+            yield token
+        for _ in levels[1:]:
+            yield Token("_DEDENT", "")
+
+
+def place(token: Token) -> Position:
+    """Where a token begins."""
+    return Position(token.line or 1, token.column or 1)
+
+
+def _one_kind(newline: Token, used: str) -> str:
+    """What the text is indented with, a space or a tab: the one or the other."""
+    for character in dict.fromkeys(_indent(newline)):
+        if used not in ("", character):
+            raise Problem(
+                "spaces and tabs are mixed",
+                Position(newline.end_line or 1, 1),
+                f"indented with {_KIND[character]}",
+                f"{_KIND[used]}, as above",
+            )
+        used = character
+    return used
+
+
+_KIND = {" ": "spaces", "\t": "tabs"}
+
+
+def _changes(newline: Token, levels: list[str]) -> Iterator[Token]:
+    indent = _indent(newline)
+    here = {"line": newline.end_line, "column": newline.end_column}
+    if len(indent) > len(levels[-1]):
+        levels.append(indent)
+        yield Token("_INDENT", indent, **here)
+        return
+    while len(indent) < len(levels[-1]):
+        levels.pop()
+        yield Token("_DEDENT", "", **here)
+    if indent != levels[-1]:
+        raise Problem(
+            "this line is indented like no line above it",
+            Position(here["line"] or 1, here["column"] or 1),
+            f"{len(indent)} {_KIND[indent[0]]}",
+            f"{len(levels[-1])}, or more on all lines that belong together",
+        )
+
+
+def _indent(newline: Token) -> str:
+    return newline.rpartition("\n")[2]

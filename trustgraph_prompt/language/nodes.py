@@ -1,0 +1,159 @@
+"""What a file of the schema language says, as a tree. Positions are where it was read; they compare equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from typing import Literal as OneOf
+
+
+class Position(NamedTuple):
+    """A place in a text; the first character has line 1 and column 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Node:
+    """A part of a file, and where it stands; None for one that was not read."""
+
+    at: Position | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class TypeExpr(Node):
+    """A type: one of the kinds below."""
+
+
+@dataclass(frozen=True)
+class Scalar(TypeExpr):
+    """A type that the language has: string, int, float, bool, any, null, bytes, date, time, datetime, uuid,
+    decimal."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Name(TypeExpr):
+    """A schema of the file, or a type that was given beside it."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ListOf(TypeExpr):
+    """`T[]` or `list[T]`."""
+
+    item: TypeExpr
+
+
+@dataclass(frozen=True)
+class MapOf(TypeExpr):
+    """`map[T]`: an object with any keys."""
+
+    value: TypeExpr
+
+
+@dataclass(frozen=True)
+class Optional(TypeExpr):
+    """`T?`: null, too; as the type of a field it may also be missing."""
+
+    type: TypeExpr
+
+
+@dataclass(frozen=True)
+class Literal(TypeExpr):
+    """One value: a string, a number, true or false. (null is a `Scalar`.)"""
+
+    value: str | int | float | bool
+
+
+@dataclass(frozen=True)
+class Union(TypeExpr):
+    """`A | B`: two members or more, none of them a union; null among them only as the type of a field."""
+
+    members: tuple[TypeExpr, ...]
+
+
+@dataclass(frozen=True)
+class Constraint(Node):
+    """`@name(arguments)`. `@length(1, any)` has no upper end, which is None."""
+
+    name: str
+    arguments: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class Default(Node):
+    """`= value`, any JSON."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class SchemaField(Node):
+    """`name: type @constraints = default "description"`; one with a default or a type `T?` is not required."""
+
+    name: str
+    type: TypeExpr
+    constraints: tuple[Constraint, ...] = ()
+    default: Default | None = None
+    description: str | None = None
+
+
+@dataclass(frozen=True)
+class SchemaDef(Node):
+    """`schema name extends bases:` with the fields that it adds to those of its bases, or replaces."""
+
+    name: str
+    fields: tuple[SchemaField, ...]
+    bases: tuple[Name, ...] = ()
+    description: str | None = None
+
+
+@dataclass(frozen=True)
+class EscalationCondition(Node):
+    """`escalate if op "value"`; `~` is equality but for case, white space, marks of markdown and at the end."""
+
+    op: OneOf["~", "==", "!=", "contains"]
+    value: str
+
+
+@dataclass(frozen=True)
+class ExampleDef(Node):
+    """`example "name":` and its settings. `places` are their positions by JSON Pointer (`/reads/0`)."""
+
+    name: str | None
+    settings: Mapping[str, Any]
+    places: Mapping[str, Position] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class PromptDef(Node):
+    """`prompt name using model "m" expecting T as jsonl:`.
+
+    `expecting` is None for a text; `layout` says how the answer is laid out otherwise. `text` is the template
+    of the question. `settings` are the other keys of a prompt's entry as they are written; `places` are their
+    positions by JSON Pointer (`/model/temperature`).
+    """
+
+    name: str
+    text: str
+    model: str | None = None
+    expecting: TypeExpr | None = None
+    layout: OneOf["json", "jsonl"] = "json"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    escalation: EscalationCondition | None = None
+    examples: tuple[ExampleDef, ...] = ()
+    places: Mapping[str, Position] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True)
+class File:
+    """All that a file says, each kind in its order. `system` is the system message of the workspace."""
+
+    schemas: tuple[SchemaDef, ...] = ()
+    prompts: tuple[PromptDef, ...] = ()
+    system: str | None = None

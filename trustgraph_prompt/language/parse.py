@@ -1,0 +1,91 @@
+"""A text of the schema language into its tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from trustgraph_prompt.language.check import check
+from trustgraph_prompt.language.nodes import File, Position
+from trustgraph_prompt.language.problem import MAX_PROBLEMS, Problem, complain
+
+MAX_SOURCE = 1024 * 1024
+"""Characters that a text may have."""
+
+_MAX_RECOVERED = 64 * 1024
+"""Characters of a text that is read on after something in it could not be read."""
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_STATEMENT = re.compile(
+    r'"""(?s:.)*?"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*|^(?P<begin>schema|prompt|system)(?![\w-])', re.MULTILINE
+)
+
+
+def parse(
+    source: str, *, where: str | None = None, types: Mapping[str, Mapping[str, Any]] | None = None
+) -> File:
+    """The tree of a text. `types` are those that are known beside the language's own, as JSON Schemas.
+
+    Raises `LanguageError` with line and column (after `where`, the name of the file) for the first thing that
+    is wrong; as far as it can be told, the rest are its `others`.
+    """
+    problems: list[Problem] = []
+    try:
+        text = _plain(source)
+        file, unreadable = _read_all(text, problems)
+        if not unreadable:
+            problems += check(file, types or {})
+    except Problem as problem:
+        problems.append(problem)
+    if problems:
+        complain(problems, where)
+    return file
+
+
+def _plain(source: str) -> str:
+    """The text with line ends as the grammar knows them. Raises `Problem` for what is no text."""
+    if len(source) > MAX_SOURCE:
+        raise Problem("the text is too large", None, f"{len(source):,} characters", f"at most {MAX_SOURCE:,}")
+    text = source.removeprefix("\ufeff").replace("\r\n", "\n")
+    if wrong := _CONTROL.search(text):
+        raise Problem("no text has this character", _position(text, wrong.start()), wrong[0])
+    return text + "\n"
+
+
+def _position(text: str, offset: int) -> Position:
+    before = text[:offset]
+    return Position(before.count("\n") + 1, offset - before.rfind("\n"))
+
+
+def _read_all(text: str, problems: list[Problem]) -> tuple[File, bool]:
+    """What can be read of a text, and whether some of it cannot: a statement at a time is left out."""
+    from trustgraph_prompt.language.grammar import read
+
+    unreadable = False
+    while True:
+        try:
+            file, wrong = read(text)
+        except Problem as problem:
+            rest = _without_statement(text, problem.at) if len(problems) < MAX_PROBLEMS else None
+            if rest is None:
+                raise
+            problems.append(problem)
+            text, unreadable = rest, True
+        else:
+            problems += wrong
+            return file, unreadable
+
+
+def _without_statement(text: str, at: Position | None) -> str | None:
+    """The text with blank lines in place of the statement that holds a position; None where that is no way."""
+    if at is None or len(text) > _MAX_RECOVERED:
+        return None
+    lines = text.split("\n")
+    begins = [_position(text, one.start()).line for one in _STATEMENT.finditer(text) if one["begin"]]
+    first = max((line for line in begins if line <= at.line), default=1)
+    after = min((line for line in begins if line > at.line), default=len(lines))
+    gone = lines[first - 1 : after - 1]
+    if not any(gone):
+        return None
+    return "\n".join([*lines[: first - 1], *("" for _ in gone), *lines[after - 1 :]])

@@ -1,0 +1,37 @@
+"""The types that the language has, each as JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DECIMAL = {"type": ["number", "string"], "pattern": r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"}
+"""A decimal number; as a string it keeps the digits that no float holds."""
+
+BYTES = {
+    "type": "string",
+    "contentEncoding": "base64",
+    "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+}
+"""Bytes as base64 (RFC 4648, section 4) with its padding, on one line."""
+
+SCALARS: Mapping[str, Mapping[str, Any]] = {
+    "string": {"type": "string"},
+    "int": {"type": "integer"},
+    "float": {"type": "number"},
+    "bool": {"type": "boolean"},
+    "any": {},
+    "null": {"type": "null"},
+    "bytes": BYTES,
+    "date": {"type": "string", "format": "date"},
+    "time": {"type": "string", "format": "time"},
+    "datetime": {"type": "string", "format": "date-time"},
+    "uuid": {"type": "string", "format": "uuid"},
+    "decimal": DECIMAL,
+}
+
+GENERIC = ("list", "map")
+"""What is made of another type: list[T], map[T]."""
+
+RESERVED = frozenset((*SCALARS, *GENERIC, "true", "false"))
+"""Names that no schema can have."""

@@ -1,0 +1,137 @@
+"""What the grammar did not expect, and what it did, in the words of an author."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+
+from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+from trustgraph_prompt.language.layout import place
+from trustgraph_prompt.language.nodes import Position
+from trustgraph_prompt.language.problem import Problem
+
+_A_TYPE = "a type, such as string, int[] or the name of a schema"
+_A_VALUE = "a value"
+
+_WORDS: Mapping[str, str] = {
+    "_SCHEMA": "schema",
+    "_PROMPT": "prompt",
+    "_SYSTEM": "system",
+    "_EXTENDS": "extends",
+    "_USING": "using model",
+    "_MODEL": "model",
+    "_EXPECTING": "expecting",
+    "_AS": "as jsonl",
+    "_IF": "if",
+    "_ESCALATE": "escalate if",
+    "_EXAMPLE": "example",
+    "SCHEMA_NAME": "the name of the schema",
+    "BASE": "the name of a schema",
+    "FIELD": "a field, as in title: string",
+    "TYPE": _A_TYPE,
+    "PROMPT_NAME": "the name of the prompt",
+    "KEY": "a key",
+    "WORD": _A_VALUE,
+    "CONSTRAINT": "a constraint such as @min(1)",
+    "DESCRIPTION": "a description in quotes",
+    "LAYOUT": "jsonl or json",
+    "OPERATOR": "~, ==, != or contains",
+    "STRING": "a text in quotes",
+    "TEXT": 'a text in """',
+    "NUMBER": "a number",
+    "COLON": "':'",
+    "COMMA": "','",
+    "EQUAL": "= and a default",
+    "VBAR": "| and another type",
+    "QMARK": "?",
+    "LSQB": "[",
+    "RSQB": "']'",
+    "LPAR": "(",
+    "RPAR": "')'",
+    "LBRACE": "{",
+    "RBRACE": "'}'",
+    "_NL": "the end of the line",
+    "_INDENT": "an indented line",
+    "$END": "the end of the text",
+}
+"""Terminals in the order in which a message names them."""
+
+_CLOSED_BY = {"LSQB": "RSQB", "LPAR": "RPAR", "LBRACE": "RBRACE"}
+
+#: Where the first may stand, the others are ways to begin it.
+_PARTS: Mapping[str, frozenset[str]] = {
+    "TYPE": frozenset(("STRING", "NUMBER", "LPAR")),
+    "WORD": frozenset(("STRING", "TEXT", "NUMBER", "LSQB", "LBRACE")),
+    "FIELD": frozenset(("STRING",)),
+    "KEY": frozenset(("STRING",)),
+    "PROMPT_NAME": frozenset(("STRING",)),
+}
+
+
+def describe_unexpected(error: UnexpectedInput, source: str) -> Problem:
+    """The problem that lark met."""
+    parser = error.interactive_parser
+    if isinstance(error, UnexpectedToken):
+        return _at_token(error.token, parser, source)
+    if isinstance(error, UnexpectedCharacters):
+        return _at_character(Position(error.line, error.column), source[error.pos_in_stream :], parser)
+    raise error
+
+
+def _at_token(token: Token, parser: InteractiveParser, source: str) -> Problem:
+    accepted = parser.accepts()
+    expected = _in_words(accepted)
+    before = parser.parser_state.value_stack
+    if opened := _left_open(before, accepted, token):
+        return Problem(
+            "a bracket is not closed", place(opened), opened.value, _WORDS[_CLOSED_BY[opened.type]]
+        )
+    if token.type in _MISSING:
+        return Problem("something is missing here", place(token), _MISSING[token.type], expected)
+    if token.type == "_INDENT":
+        return Problem("this line is indented, and nothing above it needs it", place(token), None, expected)
+    found = token.value if token.type != "TEXT" else _WORDS["TEXT"]
+    text = before[-1] if before else None
+    if isinstance(text, Token) and text.type == "TEXT" and text.line != text.end_line:
+        return Problem(
+            f"this follows a text that began in line {text.line}: are all quotes closed?",
+            place(token),
+            found,
+            expected,
+        )
+    return Problem("this cannot stand here", place(token), found, expected)
+
+
+_MISSING = {"_NL": "the end of the line", "_DEDENT": "the end of the block", "$END": "the end of the text"}
+
+
+def _left_open(before: list[object], accepted: set[str], token: Token) -> Token | None:
+    """The bracket that should have been closed before a token that stands on a later line."""
+    for part in reversed(before):
+        if isinstance(part, Token) and part.type in _CLOSED_BY:
+            closing = _CLOSED_BY[part.type] in accepted
+            return part if closing and place(part).line < place(token).line else None
+    return None
+
+
+def _at_character(at: Position, rest: str, parser: InteractiveParser) -> Problem:
+    if rest.startswith('"""'):
+        return Problem("this text is not closed", at, '"""', 'another """ after it')
+    if rest[0] in "\"'":
+        return Problem(
+            "this text is not closed on its line", at, rest[:30].split("\n")[0], f"another {rest[0]}"
+        )
+    found = re.match(r"\w+|.", rest)
+    word = found[0] if found else rest[0]
+    if not word.isascii() and not word.isalnum():
+        word += f" ({unicodedata.name(word, f'U+{ord(word):04X}').lower()})"
+    return Problem("this cannot stand here", at, word, _in_words(parser.accepts()))
+
+
+def _in_words(accepted: set[str]) -> str:
+    parts = frozenset().union(*(_PARTS.get(terminal, frozenset()) for terminal in accepted))
+    words = [words for terminal, words in _WORDS.items() if terminal in accepted - parts]
+    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
