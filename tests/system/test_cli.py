@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -41,22 +40,6 @@ def test_help_has_an_example_and_no_types_of_python(command: list[str]) -> None:
 
 def test_version() -> None:
     assert run("--version").stdout.startswith("trustgraph-prompt 0.")
-
-
-HEAVY = {
-    *("aiohttp", "asyncio", "jinja2", "jsonschema", "jsonschema_rs", "lark", "opentelemetry", "orjson"),
-    *("prometheus_client", "pulsar", "pydantic", "redis", "rich", "tenacity", "yaml"),
-}
-
-
-@pytest.mark.parametrize("command", [[], *COMMANDS], ids=" ".join)
-def test_help_waits_for_nothing_heavy(command: list[str]) -> None:
-    """What a command needs is imported when it runs: --help and completion take a moment, not a second."""
-    program = [sys.executable, "-X", "importtime", "-m", "trustgraph_prompt", *command, "--help"]
-    result = subprocess.run(program, env=environment(), capture_output=True, text=True, check=True)
-    imported = {line.rpartition("|")[2].strip() for line in result.stderr.splitlines()}
-    assert "typer" in imported
-    assert {module.partition(".")[0] for module in imported} & HEAVY == set()
 
 
 def test_completion_knows_the_commands() -> None:
