@@ -507,7 +507,7 @@ class Wanting:
     [
         (complex, "complex", "complex"),
         ("Summary", "Summary", "Summary"),
-        (make_dataclass("A", [("x", bytes)]), "A.x", "bytes"),
+        (make_dataclass("A", [("x", bytearray)]), "A.x", "bytearray"),
         (make_dataclass("A", [("x", list[dict[str, complex]])]), "A.x", "complex"),
         (make_dataclass("A", [("x", dict[int, str])]), "A.x", "dict[int, str]"),
         (make_dataclass("A", [("x", Literal[b"a"])]), "A.x", "b'a'"),

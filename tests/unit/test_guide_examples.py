@@ -12,7 +12,14 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("reading.md", 15), ("contracts.md", 20), ("asking.md", 8), ("complete.md", 20)]
+    ("name", "least"),
+    [
+        ("reading.md", 15),
+        ("contracts.md", 20),
+        ("asking.md", 8),
+        ("complete.md", 20),
+        ("prompt-class.md", 25),
+    ],
 )
 def test_the_examples_do_what_the_guide_says(name: str, least: int) -> None:
     guide = DOCS / name

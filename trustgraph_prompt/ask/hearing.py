@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import Any
 
 from trustgraph_prompt.ask.alarm import Alarm, TimeUp
@@ -15,7 +16,7 @@ from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderUnavailable
 from trustgraph_prompt.llm import Delta
 from trustgraph_prompt.llm.heard import Heard
-from trustgraph_prompt.reader import CallReport, Outcome, Stage, StreamReader
+from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Stage, StreamReader
 from trustgraph_prompt.wire import canonical
 
 #: The part of its room that an answer takes which filled it: servers do not count all alike.
@@ -49,6 +50,7 @@ class Hearing:
         self._reader = StreamReader(contract)
         self._heard = Heard()
         self._given: list[Any] = self._reader.feed(step.begun)
+        self._read_seconds = 0.0
 
     @property
     def text(self) -> str:
@@ -88,7 +90,11 @@ class Hearing:
 
         `room` is how many tokens the prompt had left the answer, None where something else limited it.
         """
+        began = perf_counter()
         outcome = self._native(self._reader.close(self._heard.finish_reason))
+        if self._contract.format != "text":
+            seconds = self._read_seconds + perf_counter() - began
+            report = replace(report, read=ReadReport(outcome.stage, outcome.reason, seconds))
         if self._contract.format == "jsonl":
             await self._give(_missing(outcome.value, self._given, outcome.retracted))
         return Reply(
@@ -121,7 +127,9 @@ class Hearing:
         return room is not None and (reported is None or reported >= room * _FULL)
 
     async def _take(self, text: str) -> None:
+        began = perf_counter()
         objects = self._reader.feed(text)
+        self._read_seconds += perf_counter() - began
         if self._contract.format == "text":
             await self._tell(Piece(text=text))
         elif self._contract.format == "jsonl" and objects:

@@ -173,7 +173,9 @@ class _Asking:
         if broken and not hearing.text:
             raise broken
         is_ours = wanted is not None and (allowed is None or wanted <= allowed)
-        return await hearing.reply(report, broken, room=wanted if is_ours else None)
+        reply = await hearing.reply(report, broken, room=wanted if is_ours else None)
+        self.harvest.calls[-1] = reply.report
+        return reply
 
 
 def _held_to(contract: Contract) -> Mapping[str, Any] | None:

@@ -17,6 +17,7 @@ from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
 from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
+from trustgraph_prompt.contract.language import placed, schemas_of
 from trustgraph_prompt.contract.limits import Limits
 from trustgraph_prompt.contract.normal import digest, shown
 from trustgraph_prompt.contract.pointer import pointer
@@ -162,6 +163,42 @@ class Contract:
             limits=limits,
         )
         return replace(contract, _build=described.build)
+
+    @classmethod
+    def language(
+        cls,
+        source: str,
+        *,
+        types: Mapping[str, object] | None = None,
+        repair: bool = False,
+        extra: Extra | None = None,
+        coerce: bool = False,
+        fences: Fences = "any",
+        invariants: Iterable[object] = (),
+        limits: Limits = Limits(),
+    ) -> dict[str, Contract]:
+        """The contracts of a text in the schema language (seed 5): one by the name of each `schema`.
+
+        Each is of one json value. `types` are names that the text may use beside the language's own types, for
+        JSON Schemas or Python types as in `of`; values stay JSON. Other options are as in `from_schema`.
+
+        Raises `LanguageError`, which points at line and column.
+        """
+        file, schemas = schemas_of(source, types or {})
+        contracts = {}
+        for name, schema in schemas.items():
+            with placed(file, name):
+                contracts[name] = cls.from_schema(
+                    schema,
+                    name=name,
+                    repair=repair,
+                    extra=extra,
+                    coerce=coerce,
+                    fences=fences,
+                    invariants=invariants,
+                    limits=limits,
+                )
+        return contracts
 
     def build(self, value: Any) -> Any:
         """What an accepted value is as the contract's type; the value itself where there is none.

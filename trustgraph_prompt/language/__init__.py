@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from trustgraph_prompt.language.format import format
+from trustgraph_prompt.language.locate import locate
 from trustgraph_prompt.language.nodes import File
 from trustgraph_prompt.language.parse import parse
+from trustgraph_prompt.language.to_json_schema import to_json_schema
 
-__all__ = ["File", "parse"]
+__all__ = ["File", "format", "locate", "parse", "to_json_schema"]

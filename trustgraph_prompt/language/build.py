@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from lark import Token, Transformer_NonRecursive, v_args
 
 from trustgraph_prompt.language import nodes
+from trustgraph_prompt.language.constraints import ORDER
 from trustgraph_prompt.language.layout import place
 from trustgraph_prompt.language.nodes import Position, TypeExpr
 from trustgraph_prompt.language.problem import Problem
@@ -74,6 +75,7 @@ class Builder(Transformer_NonRecursive[Token, Any]):
             tuple(_all(statements, nodes.SchemaDef)),
             tuple(_all(statements, nodes.PromptDef)),
             systems[0].text if systems else None,
+            systems[0].at if systems else None,
         )
 
     def system(self, text: Token) -> _Text:
@@ -105,7 +107,7 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         return nodes.SchemaField(
             self._name(name),
             type,
-            tuple(_all(rest, nodes.Constraint)),
+            tuple(sorted(_all(rest, nodes.Constraint), key=lambda one: ORDER.get(one.name, len(ORDER)))),
             next(iter(_all(rest, nodes.Default)), None),
             description,
             at=place(name),
@@ -115,8 +117,11 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         return nodes.Default(value.value, at=value.at)
 
     def constraint(self, name: Token, *arguments: _Value | None) -> nodes.Constraint:
-        given = tuple(one.value for one in arguments if one is not None)
-        return nodes.Constraint(str(name)[1:], given, at=place(name))
+        given = [one.value for one in arguments if one is not None]
+        if name == "@length":
+            given = [None if one == "any" else one for one in given]
+            given = given[:1] if given[1:] == given[:1] else given
+        return nodes.Constraint(str(name)[1:], tuple(given), at=place(name))
 
     # ---- types
 
@@ -130,15 +135,14 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         at = place(name)
         if item is None:
             return nodes.ListOf(self.named(name), at=at)
-        if name == "list":
-            return nodes.ListOf(item, at=at)
         if name == "map":
-            return nodes.MapOf(item, at=at)
-        self._wrong("only list and map take a type in brackets", at, f"{name}[…]", "list[…], map[…] or T[]")
-        return nodes.ListOf(item, at=at)
+            return nodes.MapOf(_inner(item), at=at)
+        if name != "list":
+            self._wrong("only list and map take a type in brackets", at, f"{name}[…]", "list[…] or map[…]")
+        return nodes.ListOf(_inner(item), at=at)
 
     def many(self, item: TypeExpr) -> TypeExpr:
-        return nodes.ListOf(item, at=item.at)
+        return nodes.ListOf(_inner(item), at=item.at)
 
     def optional(self, type: TypeExpr) -> TypeExpr:
         return nodes.Optional(type, at=type.at)
@@ -153,34 +157,33 @@ class Builder(Transformer_NonRecursive[Token, Any]):
     # ---- prompts
 
     def prompt(self, name: Token, *parts: Any) -> nodes.PromptDef:
-        at = place(name)
         pairs = _all(parts, _Pair)
         texts = _all(parts, _Text) + [self._text_of(pair) for pair in pairs if pair.key == "text"]
         if not texts:
-            self._wrong(
-                f"the prompt {name} has no text", at, None, 'text: """…""", or a text after the colon'
-            )
+            expected = 'text: """…""", or a text after the colon'
+            self._wrong(f"the prompt {name} has no text", place(name), "nothing", expected)
+        text = self._one(texts, "the text") or _Text("", place(name))
         model = self._one(_all(parts, _Model), "the model")
         expecting = self._one(_all(parts, _Expecting), "what is expected")
         settings = self._settings([pair for pair in pairs if pair.key != "text"])
         return nodes.PromptDef(
             self._name(name),
-            texts[0].text if self._one(texts, "the text") else "",
+            text.text,
             None if model is None else model.name,
             None if expecting is None else expecting.type,
             "json" if expecting is None else expecting.layout,
             settings.value,
             self._one(_all(parts, nodes.EscalationCondition), "when to escalate"),
             tuple(_all(parts, nodes.ExampleDef)),
-            settings.parts,
-            at=at,
+            {"/text": text.at, **settings.parts},
+            at=place(name),
         )
 
     def model(self, name: Token) -> _Model:
         return _Model(self._unquoted(name), place(name))
 
     def expecting(self, type: TypeExpr, layout: Token | None) -> _Expecting:
-        return _Expecting(type, "jsonl" if layout == "jsonl" else "json", type.at or _START)
+        return _Expecting(_inner(type), "jsonl" if layout == "jsonl" else "json", type.at or _START)
 
     def text(self, text: Token) -> _Text:
         return _Text(self._unquoted(text), place(text))
@@ -191,11 +194,10 @@ class Builder(Transformer_NonRecursive[Token, Any]):
     def escalation(self, operator: Token, value: Token) -> nodes.EscalationCondition:
         return nodes.EscalationCondition(operator.value, self._unquoted(value), at=place(operator))
 
-    def example(self, name: Token | None, *settings: _Pair) -> nodes.ExampleDef:
+    def example(self, word: Token, name: Token | None, *settings: _Pair) -> nodes.ExampleDef:
         read = self._settings(settings)
-        return nodes.ExampleDef(
-            None if name is None else self._unquoted(name), read.value, read.parts, at=settings[0].at
-        )
+        named = None if name is None else self._unquoted(name)
+        return nodes.ExampleDef(named, read.value, read.parts, at=place(word))
 
     # ---- values
 
@@ -232,7 +234,7 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         if not isinstance(text, str):
             self._wrong("the text of a prompt is a text", pair.value.at, text, "quotes around it")
             text = ""
-        return _Text(text, pair.at)
+        return _Text(text, pair.value.at)
 
     def _one(self, found: list[Part], what: str) -> Part | None:
         for again in found[1:]:
@@ -272,6 +274,19 @@ class Builder(Transformer_NonRecursive[Token, Any]):
 
 
 _START = Position(1, 1)
+
+
+def _inner(expr: TypeExpr) -> TypeExpr:
+    """A type that is not that of a field, where `A | null` and `A?` are the same."""
+    if not isinstance(expr, nodes.Union) or _NULL not in expr.members:
+        return expr
+    others = tuple(member for member in expr.members if member != _NULL)
+    if len(others) < len(expr.members) - 1:  # null stands there twice
+        return expr
+    return nodes.Optional(others[0] if len(others) == 1 else nodes.Union(others, at=expr.at), at=expr.at)
+
+
+_NULL = nodes.Scalar("null")
 
 
 def _all(parts: Iterable[Any], kind: type[Part]) -> list[Part]:

@@ -13,7 +13,7 @@ from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.words import describe_unexpected
 
 
-def read(source: str) -> tuple[File, list[Problem]]:
+def read_tree(source: str) -> tuple[File, list[Problem]]:
     """What a text says, and what is wrong in it. Raises `Problem` where it cannot be read further."""
     try:
         tree = _lark().parse(source)

@@ -80,6 +80,7 @@ def _changes(newline: Token, levels: list[str]) -> Iterator[Token]:
         levels.append(indent)
         yield Token("_INDENT", indent, **here)
         return
+    known = " or ".join(str(len(level)) for level in levels)
     while len(indent) < len(levels[-1]):
         levels.pop()
         yield Token("_DEDENT", "", **here)
@@ -87,8 +88,8 @@ def _changes(newline: Token, levels: list[str]) -> Iterator[Token]:
         raise Problem(
             "this line is indented like no line above it",
             Position(here["line"] or 1, here["column"] or 1),
-            f"{len(indent)} {_KIND[indent[0]]}",
-            f"{len(levels[-1])}, or more on all lines that belong together",
+            f"indented by {len(indent)}",
+            f"by {known}",
         )
 
 

@@ -69,6 +69,11 @@ class Literal(TypeExpr):
 
     value: str | int | float | bool
 
+    @property
+    def as_json(self) -> tuple[bool, str | int | float]:
+        """What JSON compares: 1 is 1.0, and not true."""
+        return isinstance(self.value, bool), self.value
+
 
 @dataclass(frozen=True)
 class Union(TypeExpr):
@@ -94,7 +99,7 @@ class Default(Node):
 
 @dataclass(frozen=True)
 class SchemaField(Node):
-    """`name: type @constraints = default "description"`; one with a default or a type `T?` is not required."""
+    """`name: type @constraints = default "description"`; with a default or a type `T?` it is not required."""
 
     name: str
     type: TypeExpr
@@ -115,7 +120,7 @@ class SchemaDef(Node):
 
 @dataclass(frozen=True)
 class EscalationCondition(Node):
-    """`escalate if op "value"`; `~` is equality but for case, white space, marks of markdown and at the end."""
+    """`escalate if op "value"`; `~` is equality but for case, white space, punctuation and markdown."""
 
     op: OneOf["~", "==", "!=", "contains"]
     value: str
@@ -136,7 +141,7 @@ class PromptDef(Node):
 
     `expecting` is None for a text; `layout` says how the answer is laid out otherwise. `text` is the template
     of the question. `settings` are the other keys of a prompt's entry as they are written; `places` are their
-    positions by JSON Pointer (`/model/temperature`).
+    positions by JSON Pointer (`/model/temperature`), and that of the text (`/text`).
     """
 
     name: str
@@ -157,3 +162,4 @@ class File:
     schemas: tuple[SchemaDef, ...] = ()
     prompts: tuple[PromptDef, ...] = ()
     system: str | None = None
+    system_at: Position | None = field(default=None, compare=False, repr=False)

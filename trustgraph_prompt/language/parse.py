@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from trustgraph_prompt.language.check import check
@@ -16,7 +17,7 @@ MAX_SOURCE = 1024 * 1024
 _MAX_RECOVERED = 64 * 1024
 """Characters of a text that is read on after something in it could not be read."""
 
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
 _STATEMENT = re.compile(
     r'"""(?s:.)*?"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*|^(?P<begin>schema|prompt|system)(?![\w-])', re.MULTILINE
 )
@@ -30,20 +31,24 @@ def parse(
     Raises `LanguageError` with line and column (after `where`, the name of the file) for the first thing that
     is wrong; as far as it can be told, the rest are its `others`.
     """
-    problems: list[Problem] = []
-    try:
-        text = _plain(source)
-        file, unreadable = _read_all(text, problems)
-        if not unreadable:
-            problems += check(file, types or {})
-    except Problem as problem:
-        problems.append(problem)
+    file, problems = read(source)
+    if not problems:
+        problems = list(islice(check(file, types or {}), MAX_PROBLEMS))
     if problems:
         complain(problems, where)
     return file
 
 
-def _plain(source: str) -> str:
+def read(source: str) -> tuple[File, list[Problem]]:
+    """What can be read of a text, and what is wrong with it as such; names and types are not looked at."""
+    problems: list[Problem] = []
+    try:
+        return _read_all(plain(source), problems), problems
+    except Problem as problem:
+        return File(), [*problems, problem]
+
+
+def plain(source: str) -> str:
     """The text with line ends as the grammar knows them. Raises `Problem` for what is no text."""
     if len(source) > MAX_SOURCE:
         raise Problem("the text is too large", None, f"{len(source):,} characters", f"at most {MAX_SOURCE:,}")
@@ -58,27 +63,26 @@ def _position(text: str, offset: int) -> Position:
     return Position(before.count("\n") + 1, offset - before.rfind("\n"))
 
 
-def _read_all(text: str, problems: list[Problem]) -> tuple[File, bool]:
-    """What can be read of a text, and whether some of it cannot: a statement at a time is left out."""
-    from trustgraph_prompt.language.grammar import read
+def _read_all(text: str, problems: list[Problem]) -> File:
+    """What can be read of a text: a statement that cannot be is left out, and the rest is read again."""
+    from trustgraph_prompt.language.grammar import read_tree
 
-    unreadable = False
     while True:
         try:
-            file, wrong = read(text)
+            file, wrong = read_tree(text)
         except Problem as problem:
             rest = _without_statement(text, problem.at) if len(problems) < MAX_PROBLEMS else None
             if rest is None:
                 raise
             problems.append(problem)
-            text, unreadable = rest, True
+            text = rest
         else:
             problems += wrong
-            return file, unreadable
+            return file
 
 
 def _without_statement(text: str, at: Position | None) -> str | None:
-    """The text with blank lines in place of the statement that holds a position; None where that is no way."""
+    """The text with empty lines for the statement that holds a position; None where that leads nowhere."""
     if at is None or len(text) > _MAX_RECOVERED:
         return None
     lines = text.split("\n")

@@ -35,5 +35,5 @@ def block(inside: str) -> str:
     lines = inside.removeprefix("\n").split("\n")
     lines = [line if line.strip(" \t") else "" for line in lines]
     written = [line for line in lines if line]
-    margin = len(commonprefix([line[: len(line) - len(line.lstrip(" \t"))] for line in written]))
+    margin = len(commonprefix([line[: len(line) - len(line.lstrip(" \t"))] for line in written]))  # noqa: RUF071
     return "\n".join(line[margin:] for line in lines)

@@ -27,7 +27,7 @@ _WORDS: Mapping[str, str] = {
     "_AS": "as jsonl",
     "_IF": "if",
     "_ESCALATE": "escalate if",
-    "_EXAMPLE": "example",
+    "EXAMPLE": "example",
     "SCHEMA_NAME": "the name of the schema",
     "BASE": "the name of a schema",
     "FIELD": "a field, as in title: string",
@@ -82,7 +82,7 @@ def describe_unexpected(error: UnexpectedInput, source: str) -> Problem:
 
 
 def _at_token(token: Token, parser: InteractiveParser, source: str) -> Problem:
-    accepted = parser.accepts()
+    accepted = _accepted(parser)
     expected = _in_words(accepted)
     before = parser.parser_state.value_stack
     if opened := _left_open(before, accepted, token):
@@ -92,7 +92,9 @@ def _at_token(token: Token, parser: InteractiveParser, source: str) -> Problem:
     if token.type in _MISSING:
         return Problem("something is missing here", place(token), _MISSING[token.type], expected)
     if token.type == "_INDENT":
-        return Problem("this line is indented, and nothing above it needs it", place(token), None, expected)
+        return Problem(
+            "this line is indented, and nothing above it needs it", place(token), "an indented line", expected
+        )
     found = token.value if token.type != "TEXT" else _WORDS["TEXT"]
     text = before[-1] if before else None
     if isinstance(text, Token) and text.type == "TEXT" and text.line != text.end_line:
@@ -128,7 +130,12 @@ def _at_character(at: Position, rest: str, parser: InteractiveParser) -> Problem
     word = found[0] if found else rest[0]
     if not word.isascii() and not word.isalnum():
         word += f" ({unicodedata.name(word, f'U+{ord(word):04X}').lower()})"
-    return Problem("this cannot stand here", at, word, _in_words(parser.accepts()))
+    return Problem("this cannot stand here", at, word, _in_words(_accepted(parser)))
+
+
+def _accepted(parser: InteractiveParser) -> set[str]:
+    found: set[str] = parser.accepts()  # type: ignore[no-untyped-call]
+    return found
 
 
 def _in_words(accepted: set[str]) -> str:

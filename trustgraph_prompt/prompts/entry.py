@@ -46,8 +46,8 @@ SCHEMA: Mapping[str, Any] = {
         "fences": {
             "enum": ["any", "strict", "one"],
             "default": "any",
-            "description": "Which code fences count: those that hold a valid value; where there are some, "
-            "nothing else; or one, and several are an error (json).",
+            "description": "Which code fences count: any that holds a valid value; strict, where blocks say "
+            "json, the whole of one and nothing else; or one, and several are an error (json).",
         },
         "repair": {
             "type": "boolean",

@@ -69,10 +69,20 @@ class Repaired:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadReport:
+    """What reading the text of one call came to, what that took, and for how long."""
+
+    stage: Stage
+    reason: Reason
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class CallReport:
     """One call to a model: why it was made, what came back byte for byte, how it ended, what it cost.
 
     `schema_path` is how the answer was held to a schema, `cost` the money it took: None without a price.
+    `read` is about the text together with what the call went on from; None where nothing was read of it.
     """
 
     #: first · invalid (again, with what was wrong) · repair (the answer alone, of a wrong form) · continue
@@ -85,6 +95,7 @@ class CallReport:
     error: str | None = None
     schema_path: str | None = None
     cost: float | None = None
+    read: ReadReport | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -97,6 +108,7 @@ class Outcome:
     its value, which stands in `rejected` with its place; those of single objects stand there alone.
     `repaired` are the objects whose JSON was mended. `retracted` are objects a stream had given and the
     whole text took back. What is `cached` was asked before: it made no calls, and `model` says who answered.
+    `span` is where the value of a json answer stands in the text that was read: its first character, its end.
     `escalated` is why somebody else is to deal with the answer: a condition of the prompt holds for it, or
     its attempts were spent and none brought anything to use.
     """
@@ -114,6 +126,7 @@ class Outcome:
     cause: Exception | None = None
     cached: bool = False
     model: str | None = None
+    span: tuple[int, int] | None = None
     escalated: Literal["condition", "attempts"] | None = None
 
     @property

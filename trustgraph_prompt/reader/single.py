@@ -172,16 +172,18 @@ def _repaired(
     if len(by_rank[best]) > 1:
         return _ambiguous(len(by_rank[best]), contract, strict.truncated)
     [(value, repaired)] = by_rank[best].values()
-    stage = repaired.stage
+    stage, span = repaired.stage, (repaired.start, repaired.start + len(repaired.raw))
     if stage is Stage.EXTRACTED:
         return (
             strict
             if strict.ok
-            else Outcome(value, Reason.SUCCESS, contract, stage, truncated=strict.truncated)
+            else Outcome(value, Reason.SUCCESS, contract, stage, truncated=strict.truncated, span=span)
         )
-    closed = stage is Stage.REPAIRED and _is_closed(value, text[repaired.start + len(repaired.raw) :])
+    closed = stage is Stage.REPAIRED and _is_closed(value, text[span[1] :])
     truncated = cut_short(finish_reason, within_value=stage is Stage.SALVAGED) and not closed
-    return Outcome(value, Reason.SUCCESS, contract, stage, truncated=truncated, repaired=(repaired,))
+    return Outcome(
+        value, Reason.SUCCESS, contract, stage, truncated=truncated, repaired=(repaired,), span=span
+    )
 
 
 def _judged(
@@ -210,7 +212,8 @@ def _judged(
     last, (value, unwrapped) = best[-1]
     truncated = truncated and not _is_closed(last.value, last.behind(text))
     stage = max(stage, Stage.EXTRACTED) if unwrapped else stage
-    return Outcome(value, Reason.SUCCESS, contract, stage, truncated=truncated)
+    span = last.start, last.start + len(last.raw)
+    return Outcome(value, Reason.SUCCESS, contract, stage, truncated=truncated, span=span)
 
 
 def _is_closed(value: Any, behind: str) -> bool:

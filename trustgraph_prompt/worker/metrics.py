@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 
+from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.prompts import PromptSet
-from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.reader import CallReport, Outcome, Repaired
 from trustgraph_prompt.worker.call_metrics import SECONDS, CallMetrics
 from trustgraph_prompt.worker.health import Health
 
@@ -20,6 +23,14 @@ M = TypeVar("M", bound=MetricWrapperBase)
 
 MAX_MODELS, MAX_MODEL = 100, 100
 """Names of models that are counted apart, and characters of each: the names are whatever servers say."""
+
+READ_SECONDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 5)
+
+NOT_READ = "failed"
+"""Stands for the stage of an answer in which there is nothing that was asked for."""
+
+_GO_ON = ("continue", "room")
+"""Why calls are made that take up a cut answer: it is read when there is no more of it to be had."""
 
 
 class ByFlow(dict[tuple[str, ...], M]):
@@ -72,6 +83,25 @@ class Metrics:
         )
         self._objects = counter_by_flow("objects", "Objects accepted", "prompt")
         self._rejected = counter_by_flow("objects_rejected", "Objects refused, by why", "prompt", "reason")
+        self._read = counter_by_flow(
+            "answers_read",
+            "Answers that were read, by what that took and came to",
+            "prompt",
+            "stage",
+            "reason",
+        )
+        self._read_seconds = by_flow(
+            Histogram(
+                prefix + "reading_seconds",
+                "What reading an answer took, by the stage at which it ended",
+                ("flow", "prompt", "stage"),
+                buckets=READ_SECONDS,
+                registry=self.registry,
+            )
+        )
+        self._repaired = counter_by_flow(
+            "objects_repaired", "Objects whose JSON was mended, by what was wrong with it", "prompt", "what"
+        )
         self._truncated = counter_by_flow("answers_truncated", "Answers that stayed cut", "prompt")
         self._escalations = counter_by_flow(
             "escalations", "Answers for somebody else to deal with, by why", "prompt", "why"
@@ -131,13 +161,29 @@ class Metrics:
             self._truncated[flow, prompt].inc()
         if outcome.escalated:
             self._escalations[flow, prompt, outcome.escalated].inc()
-        for call in outcome.calls:
+        if outcome.repaired:
+            self._mended(flow, prompt, outcome.repaired)
+        for call, following in zip_longest(outcome.calls, outcome.calls[1:]):
+            if following is None or following.why not in _GO_ON:
+                self._answer_read(flow, prompt, call)
             model = self._known(call.model or "")
             self._calls[flow, prompt, model, call.why].inc()
             self._tokens[flow, prompt, model, "in", reason].inc(call.usage.prompt_tokens or 0)
             self._tokens[flow, prompt, model, "out", reason].inc(call.usage.completion_tokens or 0)
             if call.cost is not None:
                 self._cost[flow, prompt, model].inc(call.cost)
+
+    def _answer_read(self, flow: str, prompt: str, call: CallReport) -> None:
+        if (read := call.read) is not None:
+            stage = read.stage.name.lower() if read.reason is Reason.SUCCESS else NOT_READ
+            self._read[flow, prompt, stage, read.reason.value].inc()
+            self._read_seconds[flow, prompt, stage].observe(read.seconds)
+
+    def _mended(self, flow: str, prompt: str, objects: Iterable[Repaired]) -> None:
+        """Count what was wrong with each, once."""
+        for repaired in objects:
+            for what in {edit.what for edit in repaired.edits}:
+                self._repaired[flow, prompt, what].inc()
 
     def _known(self, model: str) -> str:
         """The model as a label; "other" for one too many."""

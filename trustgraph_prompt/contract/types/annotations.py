@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import types
+from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from datetime import date, datetime, time
@@ -21,9 +22,7 @@ from trustgraph_prompt.contract.types import build
 from trustgraph_prompt.contract.types.bounds import bounded
 from trustgraph_prompt.contract.types.build import Build
 from trustgraph_prompt.errors import ContractError
-
-DECIMAL = {"type": ["number", "string"], "pattern": r"^[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$"}
-"""A decimal number; as a string it keeps the digits that no float holds."""
+from trustgraph_prompt.language.scalars import BYTES, DECIMAL
 
 _JSON_TYPES: Mapping[type, str] = {
     str: "string",
@@ -39,6 +38,7 @@ _SCALARS: Mapping[Any, tuple[dict[str, Any], Build]] = {
     types.NoneType: ({"type": "null"}, build.as_it_is),
     int: ({"type": "integer"}, build.converted(int, "an integer")),  # 3.0 is one, too
     float: ({"type": "number"}, build.converted(float, "a number that a float holds")),
+    bytes: (BYTES, build.converted(b64decode, "bytes in base64")),
     Decimal: (DECIMAL, build.converted(lambda value: Decimal(str(value)), "a decimal number")),
     datetime: ({"type": "string", "format": "date-time"}, build.converted(datetime.fromisoformat, "a time")),
     date: ({"type": "string", "format": "date"}, build.converted(date.fromisoformat, "a date")),

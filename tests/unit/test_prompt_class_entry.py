@@ -1,0 +1,206 @@
+"""A prompt in sections as an entry of the config topic: it asks the same, and judges the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, Field
+
+from trustgraph_prompt import MarkdownSection, Prompt, PromptDefinition
+from trustgraph_prompt.doors import PromptValidationError
+from trustgraph_prompt.prompts.template import MAX_SOURCE
+
+
+@dataclass
+class Summary:
+    title: str
+    words: int
+    url: str | None = None
+
+
+class Report(BaseModel):
+    title: str = Field(min_length=1)
+
+
+@dataclass
+class Guidance:
+    topic: str
+    tone: str = "dry"
+    lines: list[str] = field(default_factory=lambda: ["a"])
+    note: str | None = None
+
+
+@dataclass
+class Other:
+    topic: str
+
+
+def section(template: str, **settings: Any) -> MarkdownSection[Guidance]:
+    return MarkdownSection[Guidance](**{"title": "Task", "template": template, **settings})
+
+
+def prompt(*sections: MarkdownSection[Any], **settings: Any) -> Prompt[Summary]:
+    return Prompt[Summary](**{"ns": "tests", "key": "summary", "sections": sections, **settings})
+
+
+def pushed(made: Prompt[Any]) -> PromptDefinition:
+    """The definition that a worker has of it."""
+    return PromptDefinition.from_entry("summary", json.loads(json.dumps(made.entry())))
+
+
+def test_an_entry_says_all_that_a_worker_needs() -> None:
+    made = prompt(section("Sum up ${topic}, in ${tone} words.", key="task"), name="Summaries")
+    entry = made.entry()
+    assert entry.pop("prompt").startswith(
+        "## Task\n\nSum up {{ topic }}, in {{ tone }} words.\n\n## Response"
+    )
+    assert entry.pop("schema")["required"] == ["title", "words"]
+    assert entry == {
+        "description": "Summaries (tests)",
+        "dialect": "jinja",
+        "terms": {"tone": "dry"},
+        "response-type": "json",
+        "many": False,
+        "extra": "forbid",
+        "coerce": True,
+        "fences": "strict",
+    }
+
+
+def test_an_entry_of_a_list_asks_for_many_and_may_ignore_keys() -> None:
+    entry = Prompt[list[Report]](ns="tests", key="reports", allow_extra_keys=True).entry()
+    assert (entry["many"], entry["extra"]) == (True, "ignore")
+    assert entry["schema"]["properties"] == {"title": {"type": "string", "minLength": 1}}
+
+
+def test_an_entry_of_a_prompt_that_declares_nothing_asks_for_text() -> None:
+    made = Prompt(ns="tests", key="plain", sections=[section("${topic}")])
+    assert made.entry() == {
+        "description": "plain (tests)",
+        "dialect": "jinja",
+        "prompt": "## Task\n\n{{ topic }}",
+        "response-type": "text",
+    }
+    assert made.definition().contract.format == "text"
+
+
+def test_an_entry_tells_how_to_answer_where_the_prompt_does() -> None:
+    assert "## Response Format" not in prompt(inject_output_instructions=False).entry()["prompt"]
+
+
+@pytest.mark.parametrize("declared", [Summary, list[Summary], Report, list[Report]])
+@pytest.mark.parametrize("extra", [True, False])
+def test_a_worker_judges_as_the_prompt_does(declared: Any, extra: bool) -> None:
+    made: Prompt[Any] = Prompt[declared](ns="tests", key="summary", allow_extra_keys=extra)
+    assert made.structured_output is not None
+    fingerprint = made.structured_output.contract.fingerprint
+    assert pushed(made).contract.fingerprint == made.definition().contract.fingerprint == fingerprint
+
+
+def test_a_definition_is_that_of_its_entry_and_builds_instances() -> None:
+    definition = prompt(section("${topic}")).definition()
+    assert definition.id == "summary"
+    assert definition.version == pushed(prompt(section("${topic}"))).version
+    assert definition.contract.build({"title": "T", "words": 3}) == Summary("T", 3)
+    assert definition.missing([]) == ["topic"]
+
+
+TOKENS = (
+    *("${topic}", "${tone}", "$$", "{{ topic }}", "{% raw %}", "{% endraw %}", "{{", "}}", "{%", "{%-", "%}"),
+    *("{#", "#}", "{", "}", "%", "#", "-", '"', "a", " ", "\n", "\r\n", "\\", "\u2028"),
+)
+TEXTS = st.lists(st.sampled_from(TOKENS)).map("".join)
+
+
+@given(TEXTS, TEXTS, st.text())
+def test_a_worker_asks_what_the_prompt_says(task: str, below: str, topic: str) -> None:
+    title = below.replace("$", "") + "T"
+    made = prompt(section(f"{task}|", title=title, key="a", children=[section(f"|{below}|")]))
+    topic = f"<{topic}>"
+    asked = pushed(made).question({"topic": topic}).prompt
+    assert asked == made.render(Guidance(topic)).text
+
+
+def test_values_that_are_left_out_are_those_of_the_parameters() -> None:
+    text = "${topic}|${tone}|${lines}|${note}"
+    of_fields = prompt(section(text))
+    assert pushed(of_fields).terms == {"tone": "dry", "lines": "['a']", "note": ""}
+    asked = pushed(of_fields).question({"topic": "x"}).prompt
+    assert asked == of_fields.render(Guidance("x")).text
+    of_section = prompt(section(text, default_params=Guidance("chalk", "warm", [], "n")))
+    assert pushed(of_section).missing([]) == []
+    assert pushed(of_section).question({}).prompt == of_section.render().text
+
+
+def always(_: object) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    ("sections", "message", "path"),
+    [
+        ([section("a", enabled=always)], "no entry can say when", ("task",)),
+        (
+            [section("", key="a", children=[section("", key="b", enabled=always)])],
+            "no entry can say when",
+            ("a", "b"),
+        ),
+        (
+            [section("${topic}"), MarkdownSection[Other](title="Other", template="${topic}")],
+            "`topic` is a field of two types",
+            ("other",),
+        ),
+        (
+            [
+                section("${tone}", key="a"),
+                section("${tone}", key="b", default_params=Guidance("x", tone="warm")),
+            ],
+            "has two defaults",
+            ("b",),
+        ),
+        (
+            [section("${topic}", key="a", default_params=Guidance("x")), section("${topic}", key="b")],
+            "has two defaults",
+            ("b",),
+        ),
+    ],
+)
+def test_what_no_entry_can_say_is_refused_with_its_section(
+    sections: list[MarkdownSection[Any]], message: str, path: tuple[str, ...]
+) -> None:
+    made = prompt(*sections)
+    for give in (made.entry, made.definition):
+        with pytest.raises(PromptValidationError, match=message) as refused:
+            give()
+        assert refused.value.section == path
+
+
+def test_two_types_may_have_one_name_for_a_field_that_no_text_names_twice() -> None:
+    made = prompt(section("${tone}"), MarkdownSection[Other](title="Other", template="${topic}"))
+    assert pushed(made).question({"topic": "x"}).prompt == made.render(Guidance("g"), Other("x")).text
+
+
+@pytest.mark.parametrize("name", ["none", "true", "loop", "_hidden", "self", "caller"])
+def test_names_that_the_template_language_keeps_for_itself_are_refused(name: str) -> None:
+    @dataclass
+    class Named:
+        none: str = ""
+        true: str = ""
+        loop: str = ""
+        _hidden: str = ""
+        self: str = ""
+        caller: str = ""
+
+    made = prompt(MarkdownSection[Named](title="T", template=f"${{{name}}}"))
+    with pytest.raises(PromptValidationError, match=f"`{name}`"):
+        made.entry()
+
+
+def test_a_text_that_is_too_long_for_a_template_is_refused() -> None:
+    with pytest.raises(PromptValidationError, match="too long"):
+        prompt(section("x" * MAX_SOURCE)).entry()

@@ -1,0 +1,37 @@
+"""The structured response (seed 3): an answer that says how much of what there is it shows."""
+
+from __future__ import annotations
+
+from trustgraph_prompt.doors.structured_response.cache import ResponseCache
+from trustgraph_prompt.doors.structured_response.cache_entry import CacheEntry
+from trustgraph_prompt.doors.structured_response.metrics import ResponseMetrics, StageLatency
+from trustgraph_prompt.doors.structured_response.parser import ResponseParser
+from trustgraph_prompt.doors.structured_response.response import CountQualifier, StructuredResponse
+from trustgraph_prompt.doors.structured_response.schema import (
+    CURRENT_SCHEMA_VERSION,
+    RESPONSE_SCHEMA,
+    RESPONSE_SCHEMA_INSTRUCTIONS,
+    STRUCTURED_RESPONSE,
+    SUPPORTED_SCHEMA_VERSIONS,
+)
+from trustgraph_prompt.doors.structured_response.stats import get_parse_stats, reset_stats
+from trustgraph_prompt.doors.structured_response.validator import ReasonCode, ResponseValidator
+
+__all__ = [
+    "CURRENT_SCHEMA_VERSION",
+    "RESPONSE_SCHEMA",
+    "RESPONSE_SCHEMA_INSTRUCTIONS",
+    "STRUCTURED_RESPONSE",
+    "SUPPORTED_SCHEMA_VERSIONS",
+    "CacheEntry",
+    "CountQualifier",
+    "ReasonCode",
+    "ResponseCache",
+    "ResponseMetrics",
+    "ResponseParser",
+    "ResponseValidator",
+    "StageLatency",
+    "StructuredResponse",
+    "get_parse_stats",
+    "reset_stats",
+]

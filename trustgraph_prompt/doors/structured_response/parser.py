@@ -1,0 +1,83 @@
+"""What a model answered as a structured response, read by the one reader, and what it took to read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from time import perf_counter
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.doors.structured_response.metrics import ResponseMetrics
+from trustgraph_prompt.doors.structured_response.response import StructuredResponse
+from trustgraph_prompt.doors.structured_response.schema import STRUCTURED_RESPONSE
+from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.reader import Outcome, Stage, read
+
+FALLBACKS: Mapping[Stage, str] = {
+    Stage.NATIVE: "direct_parse",
+    Stage.DIRECT: "direct_parse",
+    Stage.EXTRACTED: "extracted_json",
+    Stage.REPAIRED: "repaired_json",
+    Stage.SALVAGED: "repaired_json",
+}
+"""What seed 3 calls each stage."""
+
+# The names of the fields decide what is a key where quotes are missing; apart from that, any object will do.
+_ANY_OBJECT = Contract.from_schema(
+    {"type": ["object", "array"], "properties": {name: {} for name in STRUCTURED_RESPONSE.names()}},
+    repair=True,
+)
+
+
+class ResponseParser:
+    """Reads structured responses; keeps nothing itself."""
+
+    @classmethod
+    def parse_with_fallbacks(
+        cls, response_text: str, enable_metrics: bool = True, *, metrics: ResponseMetrics | None = None
+    ) -> tuple[StructuredResponse | None, str]:
+        """The response in a text, and what it took: `direct_parse`, `extracted_json` or `repaired_json`.
+
+        None and `parse_failed: …` with the reason where there is none; never raises. It is counted in
+        `metrics`, by default in the one instance that all share, unless `enable_metrics` is false.
+        """
+        began = perf_counter()
+        outcome = cls.read(response_text)
+        if enable_metrics:
+            (metrics or ResponseMetrics.get_instance()).record(outcome, (perf_counter() - began) * 1000)
+        return cls.told(outcome)
+
+    @classmethod
+    def read(cls, response_text: str) -> Outcome:
+        """All that came of reading a text. Models that have nothing to say give None, which is empty."""
+        if isinstance(response_text, str):
+            return read(response_text, STRUCTURED_RESPONSE)
+        issue = Issue(Reason.EMPTY, f"the answer is no text but {type(response_text).__name__}")
+        return Outcome(None, Reason.EMPTY, STRUCTURED_RESPONSE, issues=(issue,))
+
+    @classmethod
+    def told(cls, outcome: Outcome) -> tuple[StructuredResponse | None, str]:
+        """The same in the words of seed 3."""
+        if not outcome.ok:
+            return None, f"parse_failed: {outcome.explain()}"
+        truncated = outcome.stage is Stage.SALVAGED
+        return StructuredResponse.of_accepted(outcome.value, truncated=truncated), FALLBACKS[outcome.stage]
+
+    @classmethod
+    def extract_json(cls, text: str) -> str | None:
+        """The part of a text that is taken for the response, as it is written, broken or not."""
+        outcome = cls.read(text)
+        if outcome.ok:
+            assert outcome.span is not None
+            return text[slice(*outcome.span)]
+        return outcome.rejected[0].raw if outcome.rejected else None
+
+    @classmethod
+    def repair_json(cls, broken_json: str) -> str | None:
+        """The JSON that was meant; the text itself where that is sound; None where nobody can tell."""
+        outcome = read(broken_json, _ANY_OBJECT)
+        if not outcome.ok:
+            return None
+        if outcome.stage <= Stage.DIRECT:
+            return broken_json.strip()
+        return json.dumps(outcome.value, ensure_ascii=False)

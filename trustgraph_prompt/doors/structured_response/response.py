@@ -1,0 +1,136 @@
+"""A structured response, and what it was or would be in another version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from trustgraph_prompt.doors.structured_response.schema import (
+    CURRENT_SCHEMA_VERSION,
+    STRUCTURED_RESPONSE,
+    version_of,
+)
+from trustgraph_prompt.errors import StructuredOutputInvalid
+
+
+class CountQualifier(StrEnum):
+    """How `items_total` is meant."""
+
+    EXACT = "exact"
+    AT_LEAST = "at_least"
+    APPROX = "approx"
+
+
+@dataclass
+class StructuredResponse:
+    """An answer that says how many items it shows, of how many there are.
+
+    `answer` is what version 2.0 calls `response`. `confidence` (0 to 1) and `metadata` are of 1.1 and later,
+    `citations` of 2.0. `truncated` says that the text ended within the response, and what there was of it was
+    closed up: its last string may be half; it is in no version's fields.
+    """
+
+    answer: str
+    items_shown: int = 0
+    items_total: int | None = None
+    count_qualifier: str | None = None
+    transparency_statement: str | None = None
+    sources: list[dict[str, Any]] = field(default_factory=list)
+    schema_version: str = CURRENT_SCHEMA_VERSION
+    confidence: float | None = None
+    metadata: dict[str, Any] | None = None
+    citations: list[dict[str, Any]] = field(default_factory=list)
+    truncated: bool = field(default=False, kw_only=True)
+
+    @property
+    def response(self) -> str:
+        """The answer, as version 2.0 names it."""
+        return self.answer
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, truncated: bool = False) -> StructuredResponse:
+        """From the fields of its version; without a version, of 1.0.
+
+        Raises `StructuredOutputInvalid` with its `issues` where they break the contract.
+        """
+        given = deepcopy(dict(data))
+        value, accepted = STRUCTURED_RESPONSE.take(given)
+        if not accepted:
+            issues = STRUCTURED_RESPONSE.issues(given)
+            raise StructuredOutputInvalid("; ".join(map(str, issues)), issues=issues)
+        return cls.of_accepted(value, truncated=truncated)
+
+    @classmethod
+    def of_accepted(cls, value: Mapping[str, Any], *, truncated: bool = False) -> StructuredResponse:
+        """From a value as the contract gives it, which becomes part of the response."""
+        total = value.get("items_total")
+        return cls(
+            answer=value["response"] if "response" in value else value["answer"],
+            items_shown=int(value["items_shown"]),  # 5.0 is an integer of JSON, too
+            items_total=None if total is None else int(total),
+            count_qualifier=value.get("count_qualifier"),
+            transparency_statement=value.get("transparency_statement"),
+            sources=value.get("sources") or [],
+            schema_version=version_of(value.get("schema_version", CURRENT_SCHEMA_VERSION)),
+            confidence=value.get("confidence"),
+            metadata=value.get("metadata"),
+            citations=value.get("citations") or [],
+            truncated=truncated,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields of its version, as `from_dict` takes them."""
+        is_2 = self.schema_version == "2.0"
+        said: dict[str, Any] = {
+            "schema_version": self.schema_version,
+            "response" if is_2 else "answer": self.answer,
+            "items_shown": self.items_shown,
+            "items_total": self.items_total,
+            "count_qualifier": self.count_qualifier,
+            "transparency_statement": self.transparency_statement,
+            "sources": deepcopy(self.sources),
+        }
+        if self.schema_version != "1.0":
+            said |= {"confidence": self.confidence, "metadata": deepcopy(self.metadata)}
+        if is_2:
+            said["citations"] = deepcopy(self.citations)
+        return said
+
+    def migrate(self, version: str) -> StructuredResponse:
+        """The same response in another version; this one stays as it is.
+
+        Sources become citations on the way to 2.0, and citations sources on the way back, so that none gets
+        lost. What the other version has no field for is dropped: `confidence` and `metadata` in 1.0. Raises
+        `ContractError` for a version that is not supported.
+        """
+        version = version_of(version)
+        moved = replace(deepcopy(self), schema_version=version)
+        if version == "2.0":
+            if not moved.citations:
+                moved.citations, moved.sources = moved.sources, []
+        else:
+            moved.sources += [citation for citation in moved.citations if citation not in moved.sources]
+            moved.citations = []
+        if version == "1.0":
+            moved.confidence = moved.metadata = None
+        return moved
+
+    def generate_transparency_message(self) -> str:
+        """How much of what there is the answer shows; empty where nobody knows how much there is.
+
+        A `transparency_statement` of the model's own goes first, before 2.0, which deprecates it.
+        """
+        if self.transparency_statement and self.schema_version != "2.0":
+            return self.transparency_statement
+        shown, total = self.items_shown, self.items_total
+        if total is None:
+            return ""
+        match self.count_qualifier:
+            case CountQualifier.AT_LEAST:
+                return f"Showing {shown} of at least {total} total items"
+            case CountQualifier.APPROX:
+                return f"Showing {shown} of approximately {total} total items"
+        return f"Showing {shown} of {total} total items" if shown < total else f"Showing all {total} items"

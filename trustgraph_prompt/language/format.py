@@ -1,0 +1,136 @@
+"""One layout for all texts of the schema language."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from trustgraph_prompt.language.comments import Line, laid_out
+from trustgraph_prompt.language.nodes import ExampleDef, File, Position, PromptDef, SchemaDef
+from trustgraph_prompt.language.parse import plain, read
+from trustgraph_prompt.language.problem import complain
+from trustgraph_prompt.language.quoted import block
+from trustgraph_prompt.language.spell import spell_field, spell_key, spell_type, spell_value
+
+WIDTH = 100
+"""Characters of a line up to which a list or an object stands on one."""
+
+STEP = "    "
+"""What a block is indented with."""
+
+Part = TypeVar("Part")
+
+
+def format(what: File | str, *, where: str | None = None) -> str:
+    """A text, or a tree, in the one layout. Formatted again it stays as it is, and its tree is the same.
+
+    Statements and clauses stay in the order of the text; a tree that was not read from one is written as
+    system message, schemas, prompts. The comments of a text stay where they are, or before the next line.
+    Names and types are not looked at. Raises `LanguageError` for a text that cannot be read.
+    """
+    if isinstance(what, File):
+        return laid_out(_lines(what), "")
+    file, problems = read(what)
+    if problems:
+        complain(problems, where)
+    return laid_out(_lines(file), plain(what))
+
+
+def _lines(file: File) -> list[Line]:
+    statements: list[tuple[Position | None, list[Line]]] = []
+    if file.system is not None:
+        lines = [Line(f"system: {_text(file.system, '')}", _line(file.system_at), begins=True)]
+        statements.append((file.system_at, lines))
+    statements += [(schema.at, list(_schema(schema))) for schema in file.schemas]
+    statements += [(prompt.at, list(_prompt(prompt))) for prompt in file.prompts]
+    return [line for lines in _in_order(statements) for line in lines]
+
+
+def _in_order(parts: Sequence[tuple[Position | None, Part]]) -> list[Part]:
+    """The parts as they stand in their text, where all of them come from one."""
+    places = [at for at, _ in parts if at is not None]
+    if len(places) < len(parts):
+        return [part for _, part in parts]
+    return [parts[index][1] for index in sorted(range(len(parts)), key=places.__getitem__)]
+
+
+def _line(at: Position | None) -> int | None:
+    return None if at is None else at.line
+
+
+def _schema(schema: SchemaDef) -> Iterator[Line]:
+    bases = f" extends {', '.join(base.name for base in schema.bases)}" if schema.bases else ""
+    yield Line(f"schema {schema.name}{bases}:", _line(schema.at), begins=True)
+    if schema.description is not None:
+        yield Line(STEP + spell_value(schema.description))
+    for field in schema.fields:
+        yield Line(STEP + spell_field(field), _line(field.at))
+
+
+def _prompt(prompt: PromptDef) -> Iterator[Line]:
+    header = f"prompt {spell_key(prompt.name)}"
+    if prompt.model is not None:
+        header += f" using model {spell_value(prompt.model)}"
+    if prompt.expecting is not None:
+        header += f" expecting {spell_type(prompt.expecting)}"
+    if prompt.layout == "jsonl":
+        header += " as jsonl"
+    clauses: list[tuple[Position | None, list[Line]]] = []
+    at = prompt.places.get("/text")
+    begins_with_text = _line(at) == _line(prompt.at) if at else not prompt.settings
+    if begins_with_text:
+        yield Line(f"{header}: {_text(prompt.text, '')}", _line(prompt.at), begins=True)
+    else:
+        yield Line(f"{header}:", _line(prompt.at), begins=True)
+    for key, value in prompt.settings.items():
+        clauses.append(_setting(key, value, STEP, prompt.places))
+    if not begins_with_text:
+        clauses.append((at, [Line(f"{STEP}text: {_text(prompt.text, STEP)}", _line(at))]))
+    if (escalation := prompt.escalation) is not None:
+        text = f"{STEP}escalate if {escalation.op} {spell_value(escalation.value)}"
+        clauses.append((escalation.at, [Line(text, _line(escalation.at))]))
+    clauses += [(example.at, list(_example(example))) for example in prompt.examples]
+    for lines in _in_order(clauses):
+        yield from lines
+
+
+def _example(example: ExampleDef) -> Iterator[Line]:
+    name = "" if example.name is None else f" {spell_value(example.name)}"
+    yield Line(f"{STEP}example{name}:", _line(example.at))
+    for key, value in example.settings.items():
+        yield from _setting(key, value, 2 * STEP, example.places)[1]
+
+
+def _setting(key: str, value: Any, margin: str, places: Any) -> tuple[Position | None, list[Line]]:
+    at = places.get("/" + key.replace("~", "~0").replace("/", "~1"))
+    written = f"{margin}{spell_key(key)}: "
+    written += _text(value, margin) if isinstance(value, str) else _value(value, margin, len(written))
+    return at, [Line(written, _line(at))]
+
+
+def _text(text: str, margin: str) -> str:
+    """A text in quotes: on several lines if it has them, and if it stays the same there."""
+    if "\n" in text:
+        lines = [f"{margin}{line}" if line else "" for line in text.split("\n")]
+        if text.endswith("\n"):
+            lines[-1] = margin
+        inside = "\n" + "\n".join(lines)
+        if '"""' not in inside + '"' and "\r" not in text and block(inside) == text:
+            return f'"""{inside}"""'
+    return spell_value(text)
+
+
+def _value(value: Any, margin: str, used: int = 0) -> str:
+    """A value: on one line if it fits, else with a line for each item."""
+    one = spell_value(value)
+    if used + len(one) <= WIDTH or not isinstance(value, list | dict) or not value:
+        return one
+    inner = margin + STEP
+    if isinstance(value, list):
+        items = [inner + _value(item, inner, len(inner)) for item in value]
+        opening, closing = "[]"
+    else:
+        keys = [f"{inner}{spell_key(key)}: " for key in value]
+        items = [key + _value(item, inner, len(key)) for key, item in zip(keys, value.values(), strict=True)]
+        opening, closing = "{}"
+    return f"{opening}\n" + "".join(f"{item},\n" for item in items) + f"{margin}{closing}"
