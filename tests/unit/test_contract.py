@@ -304,3 +304,26 @@ def test_null_is_no_version() -> None:
     contract = Contract.from_schema(None, versions={"1.0": {"type": "object"}})
     (issue,) = contract.issues({"schema_version": None})
     assert (issue.path, issue.reason) == ("/schema_version", Reason.UNSUPPORTED_VERSION)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"enum": ["a", "b"]},
+        {"type": "string", "enum": ["a", "b"]},
+        {"anyOf": [{"const": "a"}, {"const": "b"}]},
+    ],
+)
+def test_a_value_of_another_type_than_those_that_there_may_be_is_said_once(schema: Any) -> None:
+    (issue,) = Contract.from_schema(schema).issues(["a"])
+    assert (issue.path, issue.reason) == ("", Reason.SCHEMA_TYPE_ERROR)
+
+
+@pytest.mark.parametrize("value", [None, 1])
+@pytest.mark.parametrize(
+    "schema", [{"type": ["string", "array"]}, {"anyOf": [{"type": "string"}, {"type": "array"}]}]
+)
+def test_alternatives_of_other_types_are_told_together(schema: Any, value: Any) -> None:
+    (issue,) = Contract.from_schema(schema).issues(value)
+    assert issue.reason is Reason.SCHEMA_TYPE_ERROR
+    assert issue.message.startswith("expected string or array, found")

@@ -97,6 +97,7 @@ SAME = [
     ({"anyOf": [{"minimum": 1}, {"pattern": "a"}]}, {"anyOf": [{"pattern": "a"}, {"minimum": 1}]}),
     ({"properties": {"a": {}, "b": {}}}, {"properties": {"b": {}, "a": {}}, "required": []}),
     ({"additionalProperties": True}, {}),
+    ({"minLength": 0, "minItems": 0, "uniqueItems": False, "maxItems": 3}, {"maxItems": 3}),
     ({"allOf": [{"minimum": 1}]}, {"minimum": 1, "description": "at least one"}),
     ({"$ref": "#/$defs/a", "$defs": {"a": {"minimum": 1}}}, {"minimum": 1}),
     ({"oneOf": [KIND_A, KIND_B]}, {"anyOf": [KIND_B, KIND_A]}),

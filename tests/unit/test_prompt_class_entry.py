@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from trustgraph_prompt import MarkdownSection, Prompt, PromptDefinition
+from trustgraph_prompt import MarkdownSection, Prompt, PromptDefinition, PromptSet
 from trustgraph_prompt.doors import PromptValidationError
+from trustgraph_prompt.prompts import files
 from trustgraph_prompt.prompts.template import MAX_SOURCE
 
 
@@ -199,6 +201,15 @@ def test_names_that_the_template_language_keeps_for_itself_are_refused(name: str
     made = prompt(MarkdownSection[Named](title="T", template=f"${{{name}}}"))
     with pytest.raises(PromptValidationError, match=f"`{name}`"):
         made.entry()
+
+
+def test_a_file_of_entries_is_an_export_that_is_pushed_as_any_other(tmp_path: Path) -> None:
+    made = prompt(section("${topic}"))
+    file = tmp_path / "prompts.json"
+    file.write_text(json.dumps({f"template.{made.key}": made.entry()}), encoding="utf-8")
+    snapshot = PromptSet.build(files.load(file))
+    assert not snapshot.refused
+    assert snapshot.prompts["summary"].version == pushed(made).version
 
 
 def test_a_text_that_is_too_long_for_a_template_is_refused() -> None:

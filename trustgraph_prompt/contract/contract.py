@@ -170,6 +170,8 @@ class Contract:
         source: str,
         *,
         types: Mapping[str, object] | None = None,
+        format: Format = "json",
+        many: bool | None = None,
         repair: bool = False,
         extra: Extra | None = None,
         coerce: bool = False,
@@ -179,7 +181,7 @@ class Contract:
     ) -> dict[str, Contract]:
         """The contracts of a text in the schema language (seed 5): one by the name of each `schema`.
 
-        Each is of one json value. `types` are names that the text may use beside the language's own types, for
+        `types` are names that the text may use beside the language's own types, for
         JSON Schemas or Python types as in `of`; values stay JSON. Other options are as in `from_schema`.
 
         Raises `LanguageError`, which points at line and column.
@@ -190,6 +192,8 @@ class Contract:
             with placed(file, name):
                 contracts[name] = cls.from_schema(
                     schema,
+                    format=format,
+                    many=many,
                     name=name,
                     repair=repair,
                     extra=extra,

@@ -16,6 +16,7 @@ from trustgraph_prompt.contract.validator import TooMuchError, Validator
 from trustgraph_prompt.errors import Issue, Reason
 
 MAX_ISSUES = 20
+MAX_ERRORS = 200  # of one value that are looked at
 MAX_SHOWN = 60
 
 _REASONS = {
@@ -24,6 +25,8 @@ _REASONS = {
     "unevaluatedProperties": Reason.SCHEMA_EXTRA_FIELD,
     "type": Reason.SCHEMA_TYPE_ERROR,
 }
+
+_VALUES = ("enum", "const")
 
 
 def explain(validator: Validator, value: object) -> tuple[Issue, ...]:
@@ -72,7 +75,11 @@ def unexpected(value: object, stripped: object) -> Iterator[Issue]:
 def _issues(
     errors: Iterable[jsonschema_rs.ValidationError], references: References | None
 ) -> Iterator[Issue]:
-    for error in errors:
+    listed = list(islice(errors, MAX_ERRORS))
+    told = {tuple(error.instance_path) for error in listed if error.kind.name in _VALUES}
+    for error in listed:
+        if error.kind.name == "type" and tuple(error.instance_path) in told:
+            continue  # the values that there may be say it as well
         branches = getattr(error.kind, "context", None)
         if not branches or not all(branches):  # one that has no errors: it fits, as another one does
             yield _issue(error)
@@ -81,6 +88,11 @@ def _issues(
         name = discriminator_of(alternatives)
         if name is not None and isinstance(error.instance, dict):
             yield from _discriminated(error, alternatives, name, references)
+        elif all(_is_of_another_type(branch, error) for branch in branches):
+            types = [name for branch in branches for name in branch[0].kind.as_dict()["types"]]
+            yield Issue(
+                Reason.SCHEMA_TYPE_ERROR, _of_type(types, error.instance), pointer(error.instance_path)
+            )
         else:
             yield from _issues(min(branches, key=lambda branch: _distance(branch, error)), references)
 
@@ -127,11 +139,27 @@ def _distance(
     return any(wrong_type), len(wrong_type)
 
 
+def _is_of_another_type(
+    errors: Sequence[jsonschema_rs.ValidationError], whole: jsonschema_rs.ValidationError
+) -> bool:
+    """Whether a branch has nothing against the value but its type."""
+    found = [(error.kind.name, error.instance_path) for error in errors]
+    return found == [("type", whole.instance_path)]
+
+
 def _issue(error: jsonschema_rs.ValidationError) -> Issue:
     keyword = error.kind.name
-    return Issue(
-        _REASONS.get(keyword, Reason.SCHEMA_VALUE_ERROR), _message(error), pointer(error.instance_path)
-    )
+    reason = _REASONS.get(keyword, Reason.SCHEMA_VALUE_ERROR)
+    if keyword in _VALUES and _kind(error.instance) not in _kinds(error):
+        reason = Reason.SCHEMA_TYPE_ERROR
+    return Issue(reason, _message(error), pointer(error.instance_path))
+
+
+def _kinds(error: jsonschema_rs.ValidationError) -> set[str]:
+    """The types of the values that there may be."""
+    details = error.kind.as_dict()
+    kinds = set(map(_kind, details.get("options", [details.get("expected_value")])))
+    return kinds | {"integer"} if "number" in kinds else kinds
 
 
 def _message(error: jsonschema_rs.ValidationError) -> str:
@@ -142,8 +170,7 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
         case "additionalProperties" | "unevaluatedProperties":
             return _unexpected(details["unexpected"])
         case "type":
-            kind = "" if found is None or isinstance(found, dict | list) else f"{_kind(found)} "
-            return f"expected {' or '.join(details['types'])}, found {kind}{show(found)}"
+            return _of_type(details["types"], found)
         case "enum":
             options = " or ".join(show(option) for option in details["options"])
             return f"expected {cut(options, 200)}, found {show(found)}"
@@ -158,6 +185,11 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
     expected = next((v for v in details.values() if isinstance(v, str | int | float)), None)
     limit = keyword if expected is None else f"{keyword} {cut(str(expected), MAX_SHOWN)}"
     return f"expected {limit}, found {show(found)}"
+
+
+def _of_type(types: Iterable[str], found: object) -> str:
+    kind = "" if found is None or isinstance(found, dict | list) else f"{_kind(found)} "
+    return f"expected {' or '.join(dict.fromkeys(types))}, found {kind}{show(found)}"
 
 
 def _unexpected(names: Sequence[str]) -> str:

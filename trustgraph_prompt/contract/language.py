@@ -13,7 +13,7 @@ from trustgraph_prompt.language import File, locate, parse, to_json_schema
 
 def schemas_of(source: str, types: Mapping[str, object]) -> tuple[File, dict[str, dict[str, Any]]]:
     """What a text says, and its schemas by name. Raises `LanguageError`, `ContractError` for wrong `types`."""
-    given = {name: _json_schema(kind) for name, kind in types.items()}
+    given = {name: json_schema_of(kind) for name, kind in types.items()}
     file = parse(source, types=given)
     return file, {schema.name: to_json_schema(file, schema.name, types=given) for schema in file.schemas}
 
@@ -35,7 +35,7 @@ def placed(file: File, name: str) -> Iterator[None]:
         ) from None
 
 
-def _json_schema(kind: object) -> Mapping[str, Any]:
+def json_schema_of(kind: object) -> Mapping[str, Any]:
     """A type beside the language's own: a JSON Schema, or a Python type as in `Contract.of`."""
     if isinstance(kind, Mapping):
         return kind

@@ -25,6 +25,7 @@ _REMARKS = frozenset(
 )
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _DEFINITIONS = ("$defs", "definitions")
+_FROM_NOTHING = ("minItems", "minLength", "minProperties", "uniqueItems")
 _UNORDERED = ("allOf", "anyOf", "oneOf")
 _ORDER = ("$schema", "description", "type", "enum", "", "required", "additionalProperties", *_DEFINITIONS)
 _RANK = {keyword: rank for rank, keyword in enumerate(_ORDER)}
@@ -108,6 +109,9 @@ class _Normal:
                 del made["required"]
         if made.get("items") in (True, {}) and "prefixItems" not in made:
             del made["items"]
+        for keyword in _FROM_NOTHING:
+            if made.get(keyword) == 0:
+                del made[keyword]
 
     def _values(self, made: dict[str, Any]) -> None:
         """Which types and values there may be."""
@@ -235,9 +239,9 @@ def _alone(schema: Any) -> Any:
     return {keyword: value for keyword, value in schema.items() if keyword not in _DEFINITIONS}
 
 
-def _rank(keyword: str) -> int:
+def _rank(keyword: str) -> tuple[int, str]:
     """Where a keyword stands among those of its subschema, whoever wrote it."""
-    return _RANK.get(keyword, _RANK[""])
+    return _RANK.get(keyword, _RANK[""]), keyword
 
 
 def _sorted(texts: Iterable[str]) -> Iterable[str]:

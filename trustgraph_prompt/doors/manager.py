@@ -73,7 +73,7 @@ class PromptManager:
     def __init__(self) -> None:
         self.terms: dict[str, Any] = {}
         self.prompts: dict[str, Prompt] = {}
-        self._system = SYSTEM
+        self.system_template = SYSTEM
 
     def load_config(self, config: Mapping[str, str]) -> None:
         """Take over a configuration: `system` and `template.<id>`, each JSON text.
@@ -86,7 +86,7 @@ class PromptManager:
             for key, text in config.items()
             if key.startswith("template.")
         }
-        self._system, self.prompts = system, prompts
+        self.system_template, self.prompts = system, prompts
 
     def render(self, id: str, input: Mapping[str, Any]) -> str:
         """The prompt with its terms filled in. Raises `RuntimeError`."""
@@ -105,7 +105,7 @@ class PromptManager:
         """
         prompt = self._prompt(id)
         contract, terms = prompt.contract, self._terms(prompt, input)
-        system = _rendered(id, prompt.system or self._system, terms)
+        system = _rendered(id, prompt.system or self.system_template, terms)
         answer = await llm(system=system, prompt=_rendered(id, prompt.compiled, terms))
         if answer is None:
             raise RuntimeError("LLM returned no response")

@@ -11,7 +11,7 @@ from lark import Token, Transformer_NonRecursive, v_args
 from trustgraph_prompt.language import nodes
 from trustgraph_prompt.language.constraints import ORDER
 from trustgraph_prompt.language.layout import place
-from trustgraph_prompt.language.nodes import Position, TypeExpr
+from trustgraph_prompt.language.nodes import Position, TypeExpr, nullable
 from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.quoted import unquoted
 from trustgraph_prompt.language.scalars import SCALARS
@@ -136,13 +136,13 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         if item is None:
             return nodes.ListOf(self.named(name), at=at)
         if name == "map":
-            return nodes.MapOf(_inner(item), at=at)
+            return nodes.MapOf(nullable(item), at=at)
         if name != "list":
             self._wrong("only list and map take a type in brackets", at, f"{name}[…]", "list[…] or map[…]")
-        return nodes.ListOf(_inner(item), at=at)
+        return nodes.ListOf(nullable(item), at=at)
 
     def many(self, item: TypeExpr) -> TypeExpr:
-        return nodes.ListOf(_inner(item), at=item.at)
+        return nodes.ListOf(nullable(item), at=item.at)
 
     def optional(self, type: TypeExpr) -> TypeExpr:
         return nodes.Optional(type, at=type.at)
@@ -183,7 +183,7 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         return _Model(self._unquoted(name), place(name))
 
     def expecting(self, type: TypeExpr, layout: Token | None) -> _Expecting:
-        return _Expecting(_inner(type), "jsonl" if layout == "jsonl" else "json", type.at or _START)
+        return _Expecting(nullable(type), "jsonl" if layout == "jsonl" else "json", type.at or _START)
 
     def text(self, text: Token) -> _Text:
         return _Text(self._unquoted(text), place(text))
@@ -274,19 +274,6 @@ class Builder(Transformer_NonRecursive[Token, Any]):
 
 
 _START = Position(1, 1)
-
-
-def _inner(expr: TypeExpr) -> TypeExpr:
-    """A type that is not that of a field, where `A | null` and `A?` are the same."""
-    if not isinstance(expr, nodes.Union) or _NULL not in expr.members:
-        return expr
-    others = tuple(member for member in expr.members if member != _NULL)
-    if len(others) < len(expr.members) - 1:  # null stands there twice
-        return expr
-    return nodes.Optional(others[0] if len(others) == 1 else nodes.Union(others, at=expr.at), at=expr.at)
-
-
-_NULL = nodes.Scalar("null")
 
 
 def _all(parts: Iterable[Any], kind: type[Part]) -> list[Part]:

@@ -167,7 +167,7 @@ def _fits(value: Any, expr: TypeExpr, names: Names) -> bool:
         case Scalar("float"):
             return json_type(value) in ("integer", "number")
         case Scalar(name):
-            return SCALARS[name]["type"] == json_type(value)
+            return bool(SCALARS[name]["type"] == json_type(value))
         case Literal():
             return not isinstance(value, dict | list) and Literal(value).as_json == expr.as_json
         case ListOf(item):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +40,7 @@ _TYPES = {
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _one_number(arguments: Arguments) -> bool:
@@ -132,8 +133,8 @@ def _says_nothing(keyword: str, value: Any) -> bool:
 
 
 def json_type(value: Any) -> str:
-    """What a value is in JSON."""
-    return _JSON_TYPES[type(value)]
+    """What a value is in JSON; "" for one that is not."""
+    return _JSON_TYPES.get(type(value), "")
 
 
 _JSON_TYPES: Mapping[type, str] = {

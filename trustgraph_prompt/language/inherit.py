@@ -1,8 +1,11 @@
-"""What a schema has from its bases."""
+"""The schemas of a file: what each has from its bases, what tells them apart."""
 
 from __future__ import annotations
 
-from trustgraph_prompt.language.nodes import File, SchemaDef, SchemaField
+from collections.abc import Sequence
+from typing import Any
+
+from trustgraph_prompt.language.nodes import File, Literal, SchemaDef, SchemaField, Union
 from trustgraph_prompt.language.problem import Problem, complain
 
 
@@ -32,3 +35,23 @@ class Schemas:
                 found |= self._all(base.name)
             self._fields[name] = found | {field.name: field for field in schema.fields}
         return self._fields[name]
+
+
+def discriminator(schemas: Schemas, names: Sequence[str]) -> str | None:
+    """The field that has literals in each of some schemas, and none in two of them; None if there is none."""
+    for field in schemas.fields(names[0]):
+        groups = [_values(schemas, name, field.name) for name in names]
+        values = [value for group in groups for value in group]
+        if all(groups) and len(values) == len(set(values)):
+            return field.name
+    return None
+
+
+def _values(schemas: Schemas, schema: str, name: str) -> list[tuple[bool, Any]]:
+    """The values of a required field that has nothing but literals, as JSON compares them; else none."""
+    field = next((one for one in schemas.fields(schema) if one.name == name), None)
+    if field is None or not field.is_required:
+        return []
+    members = field.type.members if isinstance(field.type, Union) else (field.type,)
+    literals = [member.as_json for member in members if isinstance(member, Literal)]
+    return literals if len(literals) == len(members) else []

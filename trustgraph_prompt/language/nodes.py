@@ -82,6 +82,15 @@ class Union(TypeExpr):
     members: tuple[TypeExpr, ...]
 
 
+def nullable(expr: TypeExpr) -> TypeExpr:
+    """`A | null` as `A?`, which is the same but for a field; any other type as it is."""
+    null = Scalar("null")
+    if not isinstance(expr, Union) or expr.members.count(null) != 1:
+        return expr
+    others = tuple(member for member in expr.members if member != null)
+    return Optional(others[0] if len(others) == 1 else Union(others, at=expr.at), at=expr.at)
+
+
 @dataclass(frozen=True)
 class Constraint(Node):
     """`@name(arguments)`. `@length(1, any)` has no upper end, which is None."""
@@ -106,6 +115,11 @@ class SchemaField(Node):
     constraints: tuple[Constraint, ...] = ()
     default: Default | None = None
     description: str | None = None
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a value without it is wrong."""
+        return self.default is None and not isinstance(self.type, Optional)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from trustgraph_prompt.language.nodes import (
     Union,
 )
 
-_NAME = re.compile(r"[^\W\d][\w-]*")
+NAME = re.compile(r"[^\W\d][\w-]*")
+"""A name that needs no quotes."""
 
 
 def spell_type(expr: TypeExpr) -> str:
@@ -72,4 +73,4 @@ def spell_value(value: Any) -> str:
 
 def spell_key(name: str) -> str:
     """The name of a field or a key; in quotes where it is not a bare name."""
-    return name if _NAME.fullmatch(name) else spell_value(name)
+    return name if NAME.fullmatch(name) else spell_value(name)

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from trustgraph_prompt.language.constraints import keywords_of, type_of
-from trustgraph_prompt.language.inherit import Schemas
+from trustgraph_prompt.language.inherit import Schemas, discriminator
 from trustgraph_prompt.language.nodes import (
     Constraint,
     File,
@@ -68,7 +68,7 @@ class _Writer:
 
     def _schema(self, name: str) -> JsonSchema:
         schema, fields = self._schemas[name], self._schemas.fields(name)
-        required = [field.name for field in fields if _is_required(field)]
+        required = [field.name for field in fields if field.is_required]
         return {
             **({} if schema.description is None else {"description": schema.description}),
             "type": "object",
@@ -136,29 +136,9 @@ class _Writer:
         members = expr.members if isinstance(expr, Union) else ()
         schemas = [one.name for one in members if isinstance(one, Name) and one.name not in self._types]
         others = [one for one in members if one not in (Scalar("null"), *map(Name, schemas))]
-        return "oneOf" if len(schemas) > 1 and not others and self._discriminator(schemas) else "anyOf"
-
-    def _discriminator(self, schemas: list[str]) -> str | None:
-        """The field that has other literals in each schema."""
-        for field in self._schemas.fields(schemas[0]):
-            groups = [self._values(schema, field.name) for schema in schemas]
-            values = [value for group in groups for value in group]
-            if all(groups) and len(values) == len(set(values)):
-                return field.name
-        return None
-
-    def _values(self, schema: str, name: str) -> list[tuple[bool, Any]]:
-        """The values of a required field that has nothing but literals, as JSON compares them; else none."""
-        field = next((one for one in self._schemas.fields(schema) if one.name == name), None)
-        if field is None or not _is_required(field):
-            return []
-        members = field.type.members if isinstance(field.type, Union) else (field.type,)
-        literals = [member for member in members if isinstance(member, Literal)]
-        return [one.as_json for one in literals] if len(literals) == len(members) else []
-
-
-def _is_required(field: SchemaField) -> bool:
-    return field.default is None and not isinstance(field.type, Optional)
+        return (
+            "oneOf" if len(schemas) > 1 and not others and discriminator(self._schemas, schemas) else "anyOf"
+        )
 
 
 def _choice(literals: list[Literal]) -> JsonSchema:

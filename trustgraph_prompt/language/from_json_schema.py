@@ -1,0 +1,195 @@
+"""A JSON Schema (2020-12) as schemas of the language, where it can say the same."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from trustgraph_prompt.language.check import check
+from trustgraph_prompt.language.check_field import check_field
+from trustgraph_prompt.language.from_json_type import Schema, Types
+from trustgraph_prompt.language.inherit import Schemas, discriminator
+from trustgraph_prompt.language.names import Names
+from trustgraph_prompt.language.nodes import (
+    Default,
+    File,
+    Optional,
+    Scalar,
+    SchemaDef,
+    SchemaField,
+    nullable,
+)
+from trustgraph_prompt.language.scalars import RESERVED
+from trustgraph_prompt.language.spell import NAME
+from trustgraph_prompt.language.unsayable import refuse, within
+
+_DEFINITIONS = ("$defs", "definitions")
+_OF_THE_WHOLE = frozenset(("$schema", "$id", *_DEFINITIONS))
+_OF_A_SCHEMA = frozenset(
+    ("type", "properties", "required", "description", "title", "$comment", "additionalProperties")
+)
+
+
+def from_json_schema(schema: Mapping[str, Any], name: str) -> File:
+    """The schemas that say the same: one of that `name` for the object at the root, one for each definition
+    that it uses, and one for each object within an object, named after its title or its field.
+
+    What is read can be written as it was, but for what says nothing: `to_json_schema` gives the normal form,
+    and from that this function gives the same file again. Titles go, and formats and ids of schemas.
+
+    Raises `LanguageError` whose `path` is a JSON Pointer to what has no word in the language.
+    """
+    return _Whole(schema, name).file()
+
+
+class _Whole:
+    """Reads one JSON Schema: the objects that are still to be read wait until the one before is done."""
+
+    def __init__(self, schema: Mapping[str, Any], name: str) -> None:
+        if not _is_record(schema):
+            refuse("", "only an object with properties is a schema", schema, '"type": "object", "properties"')
+        _check_name(name, "")
+        self._name = name
+        self._root = {key: value for key, value in schema.items() if key not in _OF_THE_WHOLE}
+        self._definitions: dict[str, tuple[Any, str]] = {}
+        for keyword in _DEFINITIONS:
+            held = schema.get(keyword, {})
+            if not isinstance(held, Mapping):
+                refuse(within("", keyword), "these are no definitions", held, "schemas by name")
+            for key, one in held.items():
+                self._definitions.setdefault(key, (one, within("", keyword, key)))
+        self._types = Types(self._follow, self._record)
+        self._waiting: deque[tuple[str, Schema, str]] = deque([(name, self._root, "")])
+        self._names = {name}
+        self._reading = name
+
+    def file(self) -> File:
+        """All schemas: the root, the definitions in their order, then those that had no name."""
+        schemas: dict[str, SchemaDef] = {}
+        while self._waiting:
+            self._reading, schema, path = self._waiting.popleft()
+            schemas[self._reading] = self._schema(schema, path)
+        in_order = [name for name in (self._name, *self._definitions) if name in schemas]
+        file = File(tuple(schemas[name] for name in dict.fromkeys((*in_order, *schemas))))
+        for names, path in self._types.exclusive:
+            if discriminator(Schemas(file), names) is None:
+                refuse(
+                    path, "a value may meet several of these", names, "a field with other literals in each"
+                )
+        for problem in check(file, {}):
+            refuse("", problem.message, problem.found, problem.expected)
+        return file
+
+    def _schema(self, schema: Schema, path: str) -> SchemaDef:
+        for keyword in schema:
+            if keyword not in _OF_A_SCHEMA:
+                refuse(within(path, keyword), "the language has no word for this here", keyword)
+        others = schema.get("additionalProperties", True)
+        if others is not True and others != {}:
+            at = within(path, "additionalProperties")
+            refuse(
+                at,
+                "schemas are open",
+                others,
+                "nothing: `extra` of a contract says what becomes of other keys",
+            )
+        properties, required = schema["properties"], schema.get("required", [])
+        if not isinstance(required, list) or not all(name in properties for name in required):
+            refuse(within(path, "required"), "these are no properties", required, ", ".join(properties))
+        fields = tuple(
+            self._field(name, one, name in required, within(path, "properties", name))
+            for name, one in properties.items()
+        )
+        return SchemaDef(self._reading, fields, (), _description(schema, path))
+
+    def _field(self, name: str, schema: Any, is_required: bool, path: str) -> SchemaField:
+        said = dict(schema) if isinstance(schema, Mapping) else schema
+        description, default = None, None
+        if isinstance(said, dict):
+            description = _description(said, path)
+            default = Default(said["default"]) if "default" in said else None
+            said = {key: value for key, value in said.items() if key not in ("description", "default")}
+        typed = self._types.of(said, path)
+        expr = typed.type
+        if default is not None and is_required:
+            refuse(
+                within(path, "default"),
+                "what has a default may be missing",
+                name,
+                f"{name} not in `required`",
+            )
+        if not is_required and expr == Scalar("any"):
+            expr = Optional(expr) if default is None else expr
+        elif not is_required:
+            expr = nullable(expr)
+            if default is None and not isinstance(expr, Optional):
+                refuse(
+                    path, "this may be missing, but not be null", name, "it in `required`, null, or a default"
+                )
+        field = SchemaField(name, expr, typed.constraints, default, description)
+        for problem in check_field(field, Names(frozenset(self._names), {})):
+            refuse(path, problem.message, problem.found, problem.expected)
+        return field
+
+    def _follow(self, reference: Any, path: str) -> str | tuple[Any, str]:
+        """The schema that a reference leads to, or what there is instead of one."""
+        path = within(path, "$ref")
+        if reference == "#":
+            return self._name
+        match = _REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
+        key = match[1].replace("~1", "/").replace("~0", "~") if match else None
+        if key not in self._definitions:
+            refuse(path, "this leads to no definition", reference, "#/$defs/ and a name")
+        definition, place = self._definitions[key]
+        if not _is_record(definition):
+            return definition, place
+        if _bare(definition) == _bare(self._root):
+            return self._name
+        if key == self._name:
+            refuse(place, "the root has this name", key, "another name")
+        if key not in self._names:
+            _check_name(key, place)
+            self._wait(key, definition, place)
+        return key
+
+    def _record(self, schema: Schema, path: str) -> str:
+        """The name for an object that has none."""
+        field = re.findall(r"/properties/([^/]*)", path)[-1]
+        title = schema.get("title")
+        made = "".join(part[:1].upper() + part[1:] for part in re.findall(r"[^\W_]+", field))
+        name = title if isinstance(title, str) and NAME.fullmatch(title) else f"{self._reading}{made}"
+        taken = self._names | self._definitions.keys() | RESERVED
+        candidates = (name, *(f"{name}{number}" for number in range(2, len(taken) + 3)))
+        free = next(one for one in candidates if one not in taken)
+        self._wait(free, schema, path)
+        return free
+
+    def _wait(self, name: str, schema: Schema, path: str) -> None:
+        self._names.add(name)
+        self._waiting.append((name, schema, path))
+
+
+_REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
+
+
+def _is_record(schema: Any) -> bool:
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    return isinstance(properties, Mapping) and bool(properties) and schema.get("type") == "object"
+
+
+def _bare(schema: Schema) -> dict[str, Any]:
+    return {key: value for key, value in schema.items() if key != "title"}
+
+
+def _check_name(name: str, path: str) -> None:
+    if not NAME.fullmatch(name) or name in RESERVED:
+        refuse(path, "no schema can have this name", name, "letters, digits, _ and -, and no name of a type")
+
+
+def _description(schema: Schema, path: str) -> str | None:
+    said = schema.get("description")
+    if not isinstance(said, str | None):
+        refuse(within(path, "description"), "this is no description", said, "a string")
+    return said

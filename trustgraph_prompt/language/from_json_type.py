@@ -1,0 +1,276 @@
+"""The type of a field, from the JSON Schema of its value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from trustgraph_prompt.language.constraints import KINDS, ORDER, json_type, keywords_of, type_of
+from trustgraph_prompt.language.nodes import (
+    Constraint,
+    ListOf,
+    Literal,
+    MapOf,
+    Name,
+    Scalar,
+    TypeExpr,
+    Union,
+    nullable,
+)
+from trustgraph_prompt.language.scalars import SCALARS
+from trustgraph_prompt.language.spell import spell_constraint
+from trustgraph_prompt.language.unsayable import refuse, within
+
+MAX_STEPS = 10_000
+"""Subschemas that are read of one schema: where several references lead to one, it counts for each."""
+
+MAX_DEPTH = 50
+"""How deep they may be nested."""
+
+Schema = Mapping[str, Any]
+
+_NOT_SAID = frozenset(("title", "$comment"))
+_ALTERNATIVES = ("anyOf", "oneOf")
+_PLAIN = {"string": "string", "integer": "int", "number": "float", "boolean": "bool", "null": "null"}
+
+
+class Typed(NamedTuple):
+    """A type, and what constraints of a field it takes to say the rest."""
+
+    type: TypeExpr
+    constraints: tuple[Constraint, ...] = ()
+
+
+class Types:
+    """Reads types. `follow` says what a reference leads to: the name of a schema, or a JSON Schema and where
+    that is; `record` gives a name to an object with fields."""
+
+    def __init__(
+        self,
+        follow: Callable[[str, str], str | tuple[Any, str]],
+        record: Callable[[Schema, str], str],
+    ) -> None:
+        self._follow = follow
+        self._record = record
+        self._steps = 0
+        self.exclusive: list[tuple[list[str], str]] = []
+        """Schemas that `oneOf` says no value to be two of, and where."""
+
+    def of(self, schema: Any, path: str, depth: int = 0) -> Typed:
+        """The type of a subschema at `path`. Raises `LanguageError` for what has no word."""
+        self._steps += 1
+        if self._steps > MAX_STEPS or depth > MAX_DEPTH:
+            refuse(path, "the schema is too large, or leads to itself")
+        if schema is True:
+            return Typed(Scalar("any"))
+        if not isinstance(schema, Mapping):
+            refuse(path, "this has no word in the language", schema, "an object, or true")
+        said = {key: value for key, value in schema.items() if key not in _NOT_SAID}
+        for name, scalar in SCALARS.items():
+            if said == scalar:
+                return Typed(Scalar(name))
+        if "$ref" in said:
+            return self._reference(said, path, depth)
+        if "const" in said or "enum" in said:
+            return Typed(_choice(said, path))
+        for keyword in _ALTERNATIVES:
+            if keyword in said:
+                return self._alternatives(keyword, said, path, depth)
+        if isinstance(said.get("type"), list):
+            return self._several(said, path, depth)
+        return self._one(schema, path, depth)
+
+    def _reference(self, said: Schema, path: str, depth: int) -> Typed:
+        _only(said, {"$ref"}, path)
+        target = self._follow(said["$ref"], path)
+        if isinstance(target, str):
+            return Typed(Name(target))
+        return self.of(*target, depth + 1)
+
+    def _alternatives(self, keyword: str, said: Schema, path: str, depth: int) -> Typed:
+        _only(said, {keyword, "discriminator"}, path)
+        path = within(path, keyword)
+        branches = said[keyword]
+        if not isinstance(branches, list) or not branches:
+            refuse(path, "these are no alternatives", branches, "a list of schemas")
+        typed = [self.of(branch, within(path, index), depth + 1) for index, branch in enumerate(branches)]
+        made = _union(typed, path)
+        if keyword == "oneOf":
+            self._check_exclusive(made.type, path)
+        return made
+
+    def _check_exclusive(self, expr: TypeExpr, path: str) -> None:
+        """That no value is of two members: a union of the language lets it pass, and `oneOf` does not."""
+        members = expr.members if isinstance(expr, Union) else (expr,)
+        types = [one for member in members for one in _types_of(member)]
+        if len([one for one in types if one == "object"]) > 1:
+            names = [member.name for member in members if isinstance(member, Name)]
+            if len(names) == types.count("object"):
+                self.exclusive.append((names, path))
+                types = [*dict.fromkeys(types)]
+        literals = {_broad(json_type(one.value)) for one in members if isinstance(one, Literal)}
+        if len(types) != len(set(types)) or "any" in types or literals & set(types):
+            refuse(path, "a value may meet several of these", expected="anyOf, or alternatives that differ")
+
+    def _several(self, said: Schema, path: str, depth: int) -> Typed:
+        """A list of types, each with what is said about it."""
+        types, rest = said["type"], {key: value for key, value in said.items() if key != "type"}
+        if not types or not all(isinstance(one, str) and one in _KEYWORDS for one in types):
+            refuse(within(path, "type"), "these are no types", types, ", ".join(_KEYWORDS))
+        _only(rest, {keyword for one in types for keyword in _KEYWORDS[one]}, path)
+        parts = [
+            {"type": one, **{key: value for key, value in rest.items() if key in _KEYWORDS[one]}}
+            for one in types
+        ]
+        return _union([self.of(part, path, depth + 1) for part in parts], path)
+
+    def _one(self, schema: Schema, path: str, depth: int) -> Typed:
+        said = {key: value for key, value in schema.items() if key not in _NOT_SAID}
+        kind = said.get("type")
+        if not said:
+            return Typed(Scalar("any"))
+        if kind is None:
+            first = next(iter(said))
+            refuse(
+                within(path, first), "without a type, this says nothing about other values", first, "a type"
+            )
+        if not isinstance(kind, str) or kind not in _KEYWORDS:
+            refuse(within(path, "type"), "this is no type", kind, ", ".join(_KEYWORDS))
+        if kind == "object" and said.get("properties"):
+            if not isinstance(said["properties"], Mapping):
+                refuse(
+                    within(path, "properties"),
+                    "these are no properties",
+                    said["properties"],
+                    "schemas by name",
+                )
+            return Typed(Name(self._record(schema, path)))
+        said = {key: value for key, value in said.items() if (key, value) != ("properties", {})}
+        _only(said, {"type", *_KEYWORDS[kind]} - _OF_RECORDS, path)
+        constraints = _constraints(said, kind, path)
+        if kind == "array":
+            item = self._inner(said.get("items", True), within(path, "items"), depth)
+            return Typed(ListOf(item), constraints)
+        if kind == "object":
+            value = self._inner(
+                said.get("additionalProperties", True), within(path, "additionalProperties"), depth
+            )
+            return Typed(MapOf(value), constraints)
+        return Typed(Scalar(_PLAIN[kind]), constraints)
+
+    def _inner(self, schema: Any, path: str, depth: int) -> TypeExpr:
+        """The type of what is in a list or a map, which can have no constraints."""
+        made = self.of(schema, path, depth + 1)
+        for constraint in made.constraints:
+            refuse(path, "only a field can have constraints", spell_constraint(constraint), "a type without")
+        return nullable(made.type)
+
+
+_OF_RECORDS = frozenset(("properties", "required"))
+_KEYWORDS: Mapping[str, frozenset[str]] = {
+    kind: frozenset(
+        (
+            *more,
+            *(key for constraint in KINDS.values() for key in constraint.keywords.get(kind, ())),
+        )
+    )
+    for kind, more in (
+        ("string", ()),
+        ("integer", ()),
+        ("number", ()),
+        ("boolean", ()),
+        ("null", ()),
+        ("array", ("items",)),
+        ("object", ("additionalProperties", *_OF_RECORDS)),
+    )
+}
+"""What the language can say about each type."""
+
+
+def _only(said: Schema, known: Iterable[str], path: str) -> None:
+    for keyword in said:
+        if keyword not in known:
+            refuse(within(path, keyword), "the language has no word for this here", keyword)
+
+
+def _union(branches: Iterable[Typed], path: str) -> Typed:
+    """A union of all members, if each has all constraints of the others that it can have."""
+    pairs = [
+        (member, [one for one in typed.constraints if keywords_of(one, type_of(member, {}))])
+        for typed in branches
+        for member in (typed.type.members if isinstance(typed.type, Union) else (typed.type,))
+    ]
+    together = list(dict.fromkeys(one for _, own in pairs for one in own))
+    for member, own in pairs:
+        if [one for one in together if keywords_of(one, type_of(member, {}))] != own:
+            refuse(path, "a constraint of one alternative would hold for another, too")
+    members = tuple(member for member, _ in pairs)
+    together.sort(key=lambda one: ORDER[one.name])
+    return Typed(members[0] if len(members) == 1 else Union(members), tuple(together))
+
+
+def _choice(said: Schema, path: str) -> TypeExpr:
+    keyword = "const" if "const" in said else "enum"
+    _only(said, {keyword, "type"}, path)
+    values = [said["const"]] if keyword == "const" else said["enum"]
+    if not isinstance(values, list) or not values:
+        refuse(within(path, keyword), "these are no values", values, "a list of some")
+    types = said.get("type", list(_KEYWORDS))
+    types = types if isinstance(types, list) else [types]
+    for value in values:
+        if not isinstance(value, str | int | float | bool | None):
+            refuse(within(path, keyword), "this is no literal", value, "strings, numbers, true, false, null")
+        if not {json_type(value), _broad(json_type(value))} & set(
+            types if isinstance(types, list) else [types]
+        ):
+            refuse(within(path, "type"), f"{value!r} is none of these", types)
+    members = tuple(Scalar("null") if value is None else Literal(value) for value in values)
+    return members[0] if len(members) == 1 else Union(members)
+
+
+def _types_of(expr: TypeExpr) -> list[str]:
+    """The types of JSON that values of a type have, but for literals."""
+    match expr:
+        case Scalar("any"):
+            return ["any"]
+        case Scalar(name):
+            types = SCALARS[name]["type"]
+            return [_broad(one) for one in (types if isinstance(types, list) else [types])]
+        case ListOf():
+            return ["array"]
+        case Literal():
+            return []
+    return ["object"]
+
+
+def _broad(kind: str) -> str:
+    return "number" if kind == "integer" else kind
+
+
+def _constraints(said: Schema, kind: str, path: str) -> tuple[Constraint, ...]:
+    made = []
+    for name, constraint in KINDS.items():
+        keywords = [one for one in constraint.keywords.get(kind, ()) if one in said]
+        if not keywords:
+            continue
+        arguments = _arguments(name, [said.get(one) for one in constraint.keywords[kind]])
+        if arguments is None:
+            continue
+        if not constraint.takes(arguments):
+            found = said[keywords[0]]
+            refuse(within(path, keywords[0]), f"@{name} cannot say this", found, constraint.example)
+        made.append(Constraint(name, arguments))
+    return tuple(made)
+
+
+def _arguments(name: str, values: list[Any]) -> tuple[Any, ...] | None:
+    """The arguments of a constraint; None where it says nothing."""
+    if name == "unique":
+        return None if values[0] is False else () if values[0] is True else (values[0],)
+    if name != "length":
+        return tuple(values)
+    least, most = (int(one) if isinstance(one, float) and one.is_integer() else one for one in values)
+    least = 0 if least is None else least
+    if (least, most) == (0, None):
+        return None
+    return (least,) if least == most else (least, most)
