@@ -78,16 +78,23 @@ _PlainLoader.yaml_implicit_resolvers = {
 }
 
 
-def read_yaml(path: Path, error: type[ConfigError] = ConfigError) -> Any:
-    """The document in a file (JSON is YAML). Raises `error` naming file and line."""
+def read_text(path: Path, error: type[ConfigError] = ConfigError) -> str:
+    """The text of a file. Raises `error` naming the file."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise error(f"larger than {MAX_FILE_BYTES:,} bytes", where=str(path))
-        return yaml.load(path.read_text(encoding="utf-8"), _PlainLoader)
+        return path.read_text(encoding="utf-8")
     except OSError as cause:
         raise error(cause.strerror or str(cause), where=str(path)) from None
     except UnicodeDecodeError as cause:
         raise error(f"not UTF-8 at byte {cause.start}", where=str(path)) from None
+
+
+def read_yaml(path: Path, error: type[ConfigError] = ConfigError) -> Any:
+    """The document in a file (JSON is YAML). Raises `error` naming file and line."""
+    text = read_text(path, error)
+    try:
+        return yaml.load(text, _PlainLoader)
     except yaml.MarkedYAMLError as cause:
         mark = cause.problem_mark
         where = f"{path}:{mark.line + 1}" if mark else str(path)

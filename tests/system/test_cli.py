@@ -121,7 +121,7 @@ class TestCheck:
         result = run("check", ROOT / "templates", ROOT / "flows")
         assert result.returncode == 0
         assert result.stderr == ""
-        assert "extract-definitions.yaml (prompt)" in result.stdout
+        assert "extract-definitions.prompt (prompt, 4 examples)" in result.stdout
         assert "requests.yaml (flow)" in result.stdout
 
     def test_says_file_key_found_and_expected_of_everything_that_is_wrong(self, tmp_path: Path) -> None:

@@ -95,8 +95,8 @@ def test_the_worker_of_the_readme_answers_its_request_and_follows_its_change(tmp
     (tmp_path / "demo").symlink_to(ROOT / "demo")
     (tmp_path / "templates").symlink_to(ROOT / "templates")
     (tmp_path / "mine").mkdir()
-    template = (ROOT / "templates" / "extract-definitions.yaml").read_text(encoding="utf-8")
-    (tmp_path / "mine" / "extract-definitions.yaml").write_text(template, encoding="utf-8")
+    template = (ROOT / "templates" / "extract-definitions.prompt").read_text(encoding="utf-8")
+    (tmp_path / "mine" / "extract-definitions.prompt").write_text(template, encoding="utf-8")
     program = next(block for block in blocks(README, "python") if "PromptRequest" in block)
     start = next(line for line in commands(README) if line[0] == "run")
     start[start.index("--http") + 1] = "127.0.0.1:0"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.asking import Script, why
-from trustgraph_prompt.cost import Budget
+from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.doors.schema_language import (
     DSL_TYPE_MAP,
     EscalationEvent,
@@ -307,6 +307,13 @@ class TestFailures:
         with pytest.raises(StructuredOutputInvalid, match="seconds of the budget"):
             await workflow.call_llm("review_code", code="x")
 
+    async def test_a_budget_of_money_has_a_price(self) -> None:
+        workflow = Workflow.load(
+            TEXT, answers("no"), budget=Budget(money=1e-9), price=Price(prompt=1, completion=1)
+        )
+        with pytest.raises(StructuredOutputInvalid, match="in money are spent"):
+            await workflow.call_llm("review_code", code="x")
+
     async def test_a_refusal_is_no_json(self) -> None:
         script = Script(ScriptedAnswer("I will not.", finish_reason="content_filter"))
         with pytest.raises(JSONParseError) as raised:
@@ -381,10 +388,15 @@ class TestLoading:
         assert prompts["doubt"].escalation == EscalationSpec("~", "I CANNOT")
         assert prompts["say"].schema is None
 
+    async def test_a_prompt_answers_to_its_aliases(self) -> None:
+        text = 'prompt p:\n    aliases: [q]\n    text: "?"\n'
+        assert await Workflow.load(text, answers("!")).call_llm("q") == "!"
+
     @pytest.mark.parametrize(
         ("text", "said"),
         [
             ('prompt p expecting Reviw: "?"', "Reviw"),
+            ('prompt q: "?"\nprompt p:\n    aliases: [q]\n    text: "?"', "two prompts are called q"),
             ('schema A:\n    a: strng\nprompt p expecting A: "?"', "strng"),
             ('schema A:\n    a: string\nprompt p expecting A[]:\n    attemps: 2\n    text: "?"', "attemps"),
             ('schema A:\n    a: string\nprompt p expecting A:\n    attempts: 0\n    text: "?"', "attempts"),

@@ -49,14 +49,16 @@ def push(
 ) -> None:
     """Publish prompts; workers swap all of them in as one.
 
-    What does not compile is refused here, and nothing is published.
+    What does not compile is refused here, as is a prompt whose example fails, and nothing is published.
     """
-    from trustgraph_prompt.prompts import PromptSet, files
+    from trustgraph_prompt.ask import try_examples
+    from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker import config
 
-    entries = files.load(path)
-    for refusal in PromptSet.build(entries).refused.values():
-        raise refusal
+    read = files.read(path)
+    for wrong in try_examples(read.build(), read.examples):
+        raise wrong
+    entries = read.entries
     options.on_broker(broker, lambda connected: config.push(connected, workspace, entries, topic=topic))
     count = output.counted(len(entries), "entry", "entries")
     typer.echo(f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}")

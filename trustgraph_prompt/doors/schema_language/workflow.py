@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.contract.language import json_schema_of
-from trustgraph_prompt.cost import Budget
+from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.doors.schema_language.asked import Asked, from_spec, from_text
 from trustgraph_prompt.doors.schema_language.defaults import Defaults
 from trustgraph_prompt.doors.schema_language.models import Models
 from trustgraph_prompt.doors.schema_language.specs import EscalationEvent, OnEscalation, PromptSpec, unknown
 from trustgraph_prompt.doors.schema_language.types import DSL_TYPE_MAP
 from trustgraph_prompt.doors.schema_language.wording import error_of, feedback
+from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.language import parse
 from trustgraph_prompt.language.scalars import SCALARS
 from trustgraph_prompt.llm import Provider, RetryPolicy
@@ -50,6 +51,7 @@ class Workflow:
         *,
         on_escalation: OnEscalation | None = None,
         budget: Budget = Budget(),
+        price: Price | None = None,
         retry: RetryPolicy = RetryPolicy(),
     ) -> None:
         self.prompts: dict[str, PromptSpec] = dict(self._prompts)
@@ -58,6 +60,7 @@ class Workflow:
         self._provider = provider
         self._on_escalation = on_escalation
         self._budget = budget
+        self._price = price
         self._retry = retry
         self._check_models()
 
@@ -71,6 +74,7 @@ class Workflow:
         types: Mapping[str, Any] | None = None,
         on_escalation: OnEscalation | None = None,
         budget: Budget = Budget(),
+        price: Price | None = None,
         retry: RetryPolicy = RetryPolicy(),
     ) -> Self:
         """The workflow of a text; `where` names it in errors.
@@ -81,12 +85,15 @@ class Workflow:
         added = {name: kind for name, kind in DSL_TYPE_MAP.items() if name not in SCALARS} | dict(types or {})
         known = {name: json_schema_of(kind) for name, kind in added.items()}
         file = parse(source, where=where, types=known)
-        workflow = cls(provider, on_escalation=on_escalation, budget=budget, retry=retry)
+        workflow = cls(provider, on_escalation=on_escalation, budget=budget, price=price, retry=retry)
         workflow.schemas = models = Models(file.schemas, added)
         defaults = Defaults(file, known)
         for declared in file.prompts:
             spec, asked = from_text(file, declared, models, defaults, known, where)
-            workflow.prompts[declared.name], workflow._asked[declared.name] = spec, asked
+            for name in (declared.name, *asked.definition.aliases):
+                if name in workflow._asked:
+                    raise PromptError(f"two prompts are called {name}", where=where)
+                workflow.prompts[name], workflow._asked[name] = spec, asked
         workflow._check_models()
         return workflow
 
@@ -119,6 +126,7 @@ class Workflow:
             asked.question({**terms, **more}),
             provider,
             budget=self._budget,
+            price=self._price,
             retry=self._retry,
             feedback=partial(feedback, asked.schema_name),
         )
