@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +19,8 @@ app = typer.Typer(
     cls=Group,
     help="The prompts on the config topic, which workers follow while they run.",
     no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 
@@ -147,6 +148,7 @@ def watch(
     as_json: options.JsonOption = False,
 ) -> None:
     """Print each change of the topic, and what workers refuse, as it comes, until Ctrl-C."""
+    import asyncio
 
     async def follow(connected: Broker) -> None:
         await asyncio.gather(
