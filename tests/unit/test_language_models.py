@@ -200,6 +200,31 @@ class TestModels:
         assert workflow.output_schema("text") is None
 
     @pytest.mark.parametrize(
+        "fields",
+        [
+            "a: int @min(1)",
+            'a: string @length(1, 3) @pattern("x")',
+            'a: string @format("email") "Where to write to."',
+            "a: float @above(0) @multiple(0.5)",
+            'a: "x" | "y" = "x"',
+            "a: 1 | 2",
+            "a: string | int",
+            "a: (string | int)?",
+            "a: string[] @unique @length(1, any)",
+            "a: map[bytes[]]",
+            "a: A[]?",
+            "object-entity: bool",
+            *(f"a: {name}" for name in DSL_TYPE_MAP if name != "null"),
+        ],
+    )
+    def test_the_model_is_the_same_contract_as_the_text(self, fields: str) -> None:
+        text = f"schema B:\n    next: C?\nschema C:\n    of: B | C\nschema A extends B:\n    {fields}\n"
+        options: Any = {"extra": "ignore", "coerce": True, "fences": "one"}
+        of_text, of_model = Contract.language(text, **options)["A"], Contract.of(model(text), **options)
+        assert of_text.fingerprint == of_model.fingerprint
+        assert of_text.instructions() == of_model.instructions()
+
+    @pytest.mark.parametrize(
         "value",
         [{"a": 1, "b": "x"}, {"a": "7"}, {"a": 0}, {"a": 1, "b": None}, {"a": 1, "b": 2}, {}, [], {"a": 1.5}],
     )
