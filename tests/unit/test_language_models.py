@@ -9,7 +9,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 import pytest
-from pydantic import AnyUrl, BaseModel, ValidationError, create_model
+from pydantic import AnyUrl, BaseModel, ValidationError, create_model, field_validator
 
 from tests.support.asking import Script
 from trustgraph_prompt.contract import Contract
@@ -266,6 +266,24 @@ class TestByHand:
         assert len(script.calls) == MAX_SCHEMA_RETRIES
         assert script.calls[0].config.model == "gemma"
         assert raised.value.errors[0].startswith("/1/approved")
+
+    async def test_what_the_model_itself_refuses_is_an_error_of_ours(self) -> None:
+        class Even(BaseModel):
+            n: int
+
+            @field_validator("n")
+            @classmethod
+            def even(cls, n: int) -> int:
+                if n % 2:
+                    raise ValueError("not even")
+                return n
+
+        class Numbers(Workflow):
+            _schemas = {"Even": Even}  # noqa: RUF012
+            _prompts = {"p": PromptSpec(body=str, schema="Even[]")}  # noqa: RUF012
+
+        with pytest.raises(SchemaValidationError, match=r"'Even\[\]': /1/n: not even"):
+            await Numbers(Script(ScriptedAnswer('[{"n": 2}, {"n": 3}]'))).call_llm("p")
 
     async def test_texts_are_escalated(self) -> None:
         workflow = ByHand(Script(ScriptedAnswer("I need help.")), on_escalation=lambda event: event.why)
