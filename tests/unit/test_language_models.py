@@ -9,7 +9,7 @@ from typing import Any, Literal
 from uuid import UUID
 
 import pytest
-from pydantic import AnyUrl, BaseModel, ValidationError, create_model
+from pydantic import AnyUrl, BaseModel, ValidationError, create_model, field_validator
 
 from tests.support.asking import Script
 from trustgraph_prompt.contract import Contract
@@ -200,6 +200,31 @@ class TestModels:
         assert workflow.output_schema("text") is None
 
     @pytest.mark.parametrize(
+        "fields",
+        [
+            "a: int @min(1)",
+            'a: string @length(1, 3) @pattern("x")',
+            'a: string @format("email") "Where to write to."',
+            "a: float @above(0) @multiple(0.5)",
+            'a: "x" | "y" = "x"',
+            "a: 1 | 2",
+            "a: string | int",
+            "a: (string | int)?",
+            "a: string[] @unique @length(1, any)",
+            "a: map[bytes[]]",
+            "a: A[]?",
+            "object-entity: bool",
+            *(f"a: {name}" for name in DSL_TYPE_MAP if name != "null"),
+        ],
+    )
+    def test_the_model_is_the_same_contract_as_the_text(self, fields: str) -> None:
+        text = f"schema B:\n    next: C?\nschema C:\n    of: B | C\nschema A extends B:\n    {fields}\n"
+        options: Any = {"extra": "ignore", "coerce": True, "fences": "one"}
+        of_text, of_model = Contract.language(text, **options)["A"], Contract.of(model(text), **options)
+        assert of_text.fingerprint == of_model.fingerprint
+        assert of_text.instructions() == of_model.instructions()
+
+    @pytest.mark.parametrize(
         "value",
         [{"a": 1, "b": "x"}, {"a": "7"}, {"a": 0}, {"a": 1, "b": None}, {"a": 1, "b": 2}, {}, [], {"a": 1.5}],
     )
@@ -241,6 +266,24 @@ class TestByHand:
         assert len(script.calls) == MAX_SCHEMA_RETRIES
         assert script.calls[0].config.model == "gemma"
         assert raised.value.errors[0].startswith("/1/approved")
+
+    async def test_what_the_model_itself_refuses_is_an_error_of_ours(self) -> None:
+        class Even(BaseModel):
+            n: int
+
+            @field_validator("n")
+            @classmethod
+            def even(cls, n: int) -> int:
+                if n % 2:
+                    raise ValueError("not even")
+                return n
+
+        class Numbers(Workflow):
+            _schemas = {"Even": Even}  # noqa: RUF012
+            _prompts = {"p": PromptSpec(body=str, schema="Even[]")}  # noqa: RUF012
+
+        with pytest.raises(SchemaValidationError, match=r"'Even\[\]': /1/n: not even"):
+            await Numbers(Script(ScriptedAnswer('[{"n": 2}, {"n": 3}]'))).call_llm("p")
 
     async def test_texts_are_escalated(self) -> None:
         workflow = ByHand(Script(ScriptedAnswer("I need help.")), on_escalation=lambda event: event.why)

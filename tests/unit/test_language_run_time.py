@@ -19,10 +19,12 @@ from trustgraph_prompt.doors.schema_language import (
 )
 from trustgraph_prompt.errors import (
     ConfigError,
+    LanguageError,
     PromptError,
     ProviderAuthentication,
     ProviderUnavailable,
     Reason,
+    RenderError,
     RequestError,
     StructuredOutputInvalid,
 )
@@ -437,3 +439,60 @@ class TestLoading:
         )
         value = {"object-entity": "x", "class": 1, "_a": 2}
         assert await Workflow.load(text, answers(json.dumps(value))).call_llm("p") == value
+
+
+class TestHostility:
+    def test_a_text_without_end_is_refused_at_once(self) -> None:
+        with pytest.raises(LanguageError, match="the text is too large"):
+            Workflow.load("# nothing\n" * 1_000_000, answers())
+
+    def test_hundreds_of_prompts_are_loaded(self) -> None:
+        text = "schema A:\n    a: int\n" + "".join(f'prompt p{n} expecting A[]: "?"\n' for n in range(300))
+        assert len(Workflow.load(text, answers()).prompts) == 300
+
+    async def test_terms_that_are_no_json_are_refused_before_anything_is_paid(self) -> None:
+        script = answers(json.dumps(REVIEW))
+        with pytest.raises(RenderError):
+            await asked(script, code=object())
+        assert script.calls == []
+
+    async def test_terms_and_schemas_are_no_templates(self) -> None:
+        text = 'schema A:\n    "{{ code }} {schema} %s"\n    a: string\nprompt p expecting A: "{{ code }}"\n'
+        script = answers('{"a": "{{ code }} {0}"}')
+        value = await Workflow.load(text, script).call_llm("p", code="{{ 1 }} {schema} {error}")
+        assert value == {"a": "{{ code }} {0}"}
+        assert told(script)[0][1].startswith("{{ 1 }} {schema} {error}\n\nIMPORTANT")
+        assert '"description": "{{ code }} {schema} %s"' in told(script)[0][1]
+
+    async def test_a_value_nested_as_deep_as_a_contract_takes_it_is_filled_in(self) -> None:
+        text = 'schema A:\n    next: (A | int)?\n    n: int = 0\nprompt p expecting A: "?"\n'
+        value = await Workflow.load(text, answers('{"next": ' * 190 + "1" + "}" * 190)).call_llm("p")
+        for _ in range(190):
+            assert value["n"] == 0
+            value = value["next"]
+        assert value == 1
+
+    async def test_one_that_is_nested_deeper_is_an_error_of_ours(self) -> None:
+        text = 'schema A:\n    next: A?\nprompt p expecting A: "?"\n'
+        with pytest.raises(JSONParseError, match="nested too deep"):
+            await Workflow.load(text, answers('{"next": ' * 5_000 + "null" + "}" * 5_000)).call_llm("p")
+
+    async def test_a_long_list_is_read_and_filled_in(self) -> None:
+        value = await asked(answers(json.dumps([{"line": n} for n in range(20_000)])), "find")
+        assert value[-1] == {"line": 19_999, "kind": "bug", "note": None}
+
+    async def test_an_error_that_a_model_wrote_parts_of_is_short(self) -> None:
+        script = answers(json.dumps({"approved": "x" * 100_000, "severity": ["y" * 100_000]}))
+        with pytest.raises(SchemaValidationError) as raised:
+            await asked(script)
+        assert len(str(raised.value)) < 2_000
+        assert len(told(script, 1)[2][1]) < 2_000
+
+
+async def test_a_prompt_may_have_the_model_repair_its_answers() -> None:
+    text = 'prompt p expecting int[]:\n    repair-by-model: true\n    text: "A long passage."\n'
+    script = answers("It is three.", "[3]")
+    assert await Workflow.load(text, script).call_llm("p") == [3]
+    ((_, shown),) = told(script, 1)
+    assert "It is three." in shown
+    assert "A long passage." not in shown

@@ -14,6 +14,7 @@ from trustgraph_prompt.errors import ConfigError, excerpt
 from trustgraph_prompt.language.constraints import keywords_of, type_of
 from trustgraph_prompt.language.inherit import Schemas
 from trustgraph_prompt.language.nodes import File, Optional, SchemaDef, SchemaField, TypeExpr, Union
+from trustgraph_prompt.language.scalars import BYTES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -82,6 +83,7 @@ class Models(Mapping[str, "type[BaseModel]"]):
         # they may refer to each other in circles, and their names need not be Python's
         references = {name: f"_Schema{number}_" for number, name in enumerate(self._schemas)}
         annotations = {
+            "bytes": _base64(),
             **self._types,
             **{name: ForwardRef(reference) for name, reference in references.items()},
         }
@@ -93,6 +95,13 @@ class Models(Mapping[str, "type[BaseModel]"]):
         for model in models.values():
             model.model_rebuild(_types_namespace=namespace)
         return models
+
+
+def _base64() -> Any:
+    """Bytes, with the schema that the language has for them: Pydantic tells of another alphabet."""
+    from pydantic import WithJsonSchema
+
+    return Annotated[bytes, WithJsonSchema(dict(BYTES))]
 
 
 def _model(
