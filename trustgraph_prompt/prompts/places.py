@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from trustgraph_prompt.language.nodes import Position
+if TYPE_CHECKING:
+    from trustgraph_prompt.language.nodes import Position
 
 
 @dataclass(frozen=True, slots=True)
