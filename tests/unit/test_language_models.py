@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Literal
@@ -186,6 +187,14 @@ class TestModels:
         assert await workflow.call_llm("p") == {"next": {"next": None}}
         with pytest.raises(ConfigError, match="Pydantic makes no models of these schemas"):
             workflow.schemas["S0"]
+
+    async def test_only_the_models_need_pydantic(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "pydantic", None)
+        script = Script(ScriptedAnswer('{"n": 1}'))
+        workflow = Workflow.load('schema A:\n    n: int\nprompt p expecting A: "?"\n', script)
+        assert await workflow.call_llm("p") == {"n": 1}
+        with pytest.raises(ConfigError, match="need the extra `pydantic`"):
+            workflow.output_schema("p")
 
     def test_agents_are_given_what_a_prompt_expects(self) -> None:
         workflow = Workflow.load(
