@@ -138,6 +138,10 @@ class TestText:
     def test_takes_values_as_they_are_and_fills_in_nothing_twice(self) -> None:
         assert "of ${topic} $x {{ y }}." in undeclared(TASK).render(Guidance("${topic} $x {{ y }}")).text
 
+    def test_keeps_the_indentation_of_a_value_that_it_begins_with(self) -> None:
+        made = undeclared(MarkdownSection[Style](title="T", template="${tone}"))
+        assert made.render(Style("  if dry:\n    pass")).text == "## T\n\n  if dry:\n    pass"
+
     def test_has_one_blank_line_between_sections_whatever_the_values_end_with(self) -> None:
         section = MarkdownSection[Style](title="T", template="${tone}")
         made = undeclared(section, MarkdownSection(title="U", template="u"))

@@ -57,7 +57,7 @@ class StructuredResponse:
         Raises `StructuredOutputInvalid` with its `issues` where they break the contract.
         """
         try:
-            given = deepcopy(dict(data))
+            given = deepcopy(dict(data) if isinstance(data, Mapping) else data)
         except RecursionError:
             issue = Issue(Reason.SCHEMA_VALUE_ERROR, "nested too deep")
             raise StructuredOutputInvalid(str(issue), issues=(issue,)) from None
@@ -112,6 +112,8 @@ class StructuredResponse:
         """
         version = version_of(version)
         moved = replace(deepcopy(self), schema_version=version)
+        if version == self.schema_version:
+            return moved
         if version == "2.0":
             if not moved.citations:
                 moved.citations, moved.sources = moved.sources, []
