@@ -192,6 +192,10 @@ class TestVersions:
         assert set(STRUCTURED_RESPONSE.versions or ()) == SUPPORTED_SCHEMA_VERSIONS == {"1.0", "1.1", "2.0"}
         assert RESPONSE_SCHEMA["required"] == ["answer", "items_shown"]
 
+    def test_models_are_asked_for_the_current_one(self) -> None:
+        assert STRUCTURED_RESPONSE.schema == RESPONSE_SCHEMA
+        assert '"answer"' in STRUCTURED_RESPONSE.instructions()
+
     @pytest.mark.parametrize(
         "fields",
         [

@@ -30,7 +30,7 @@ class StructuredResponse:
 
     `answer` is what version 2.0 calls `response`. `confidence` (0 to 1) and `metadata` are of 1.1 and later,
     `citations` of 2.0. `truncated` says that the text ended within the response, and what there was of it was
-    closed up: its last string may be half; it is in no version's fields.
+    closed up: the last string or number may be half; it is in no version's fields.
     """
 
     answer: str
