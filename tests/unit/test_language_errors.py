@@ -1,5 +1,7 @@
 """What is wrong with a text is said with its line and column, in words of an author."""
 
+# ruff: noqa: E501  (a table)
+
 from __future__ import annotations
 
 import re

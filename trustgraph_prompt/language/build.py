@@ -182,7 +182,9 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         return _Model(self._unquoted(name), place(name))
 
     def expecting(self, type: TypeExpr, layout: Token | None) -> _Expecting:
-        return _Expecting(nullable(self._shallow(type)), "jsonl" if layout == "jsonl" else "json", type.at or _START)
+        return _Expecting(
+            nullable(self._shallow(type)), "jsonl" if layout == "jsonl" else "json", type.at or _START
+        )
 
     def text(self, text: Token) -> _Text:
         return _Text(self._unquoted(text), place(text))

@@ -115,7 +115,7 @@ def _text(text: str, margin: str) -> str:
         if text.endswith("\n"):
             lines[-1] = margin
         inside = "\n" + "\n".join(lines)
-        if '"""' not in inside + '"' and "\r" not in text and block(inside) == text:
+        if '"""' not in inside and not inside.endswith('"') and "\r" not in text and block(inside) == text:
             return f'"""{inside}"""'
     return spell_value(text)
 

@@ -126,12 +126,13 @@ def _at_character(at: Position, rest: str, parser: InteractiveParser) -> Problem
 
 
 def _not_here(before: list[object], at: Position) -> str:
-    """What to say of something in a wrong place: it may follow a text that ends sooner than its author means."""
+    """What to say of something in a wrong place: it may follow a text that ends too soon."""
     for part in before[-2:]:
         text = part.children[0] if isinstance(part, Tree) and part.children else part
-        if isinstance(text, Token) and text.type == "TEXT" and text.line != text.end_line:
-            if at.line - (text.end_line or 0) <= 1:
-                return f"this follows a text that began in line {text.line}: are all quotes closed?"
+        if isinstance(text, Token) and text.type == "TEXT":
+            begun, ended = text.line or 0, text.end_line or 0
+            if begun < ended and at.line <= ended + 1:
+                return f"this follows a text that began in line {begun}: are all quotes closed?"
     return "this cannot stand here"
 
 
