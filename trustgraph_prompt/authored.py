@@ -6,12 +6,15 @@ import difflib
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import jsonschema
+import jsonschema_rs
 import yaml
 
 from trustgraph_prompt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 
@@ -75,16 +78,23 @@ _PlainLoader.yaml_implicit_resolvers = {
 }
 
 
-def read_yaml(path: Path, error: type[ConfigError] = ConfigError) -> Any:
-    """The document in a file (JSON is YAML). Raises `error` naming file and line."""
+def read_text(path: Path, error: type[ConfigError] = ConfigError) -> str:
+    """The text of a file. Raises `error` naming the file."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise error(f"larger than {MAX_FILE_BYTES:,} bytes", where=str(path))
-        return yaml.load(path.read_text(encoding="utf-8"), _PlainLoader)
+        return path.read_bytes().decode()
     except OSError as cause:
         raise error(cause.strerror or str(cause), where=str(path)) from None
     except UnicodeDecodeError as cause:
         raise error(f"not UTF-8 at byte {cause.start}", where=str(path)) from None
+
+
+def read_yaml(path: Path, error: type[ConfigError] = ConfigError) -> Any:
+    """The document in a file (JSON is YAML). Raises `error` naming file and line."""
+    text = read_text(path, error)
+    try:
+        return yaml.load(text, _PlainLoader)
     except yaml.MarkedYAMLError as cause:
         mark = cause.problem_mark
         where = f"{path}:{mark.line + 1}" if mark else str(path)
@@ -97,16 +107,28 @@ def check(
     document: Any, schema: Mapping[str, Any], where: str, error: type[ConfigError] = ConfigError
 ) -> None:
     """Raise `error` for what in `document` the `schema` does not allow; the rest are its `others`."""
+    if _is_valid(document, schema):
+        return
     first, *others = _errors(document, schema, where, error) or [None]
     if first is not None:
         first.others = tuple(other for other in others if other is not None)
         raise first
 
 
+def _is_valid(document: Any, schema: Mapping[str, Any]) -> bool:
+    """Whether there is nothing to explain: what explains takes longer to import than files to read."""
+    try:
+        return jsonschema_rs.is_valid(dict(schema), document)
+    except ValueError:  # a key that is no text
+        return False
+
+
 def _errors(
     document: Any, schema: Mapping[str, Any], where: str, error: type[ConfigError]
 ) -> list[ConfigError | None]:
     """What the schema does not allow, what is most likely the reason of the rest first."""
+    import jsonschema
+
     validator = jsonschema.validators.validator_for(schema)(schema)
     problems = list(validator.iter_errors(document))
     # A misspelt key is often the reason why another one is missing.
@@ -117,11 +139,13 @@ def _errors(
 
 
 def _error(
-    problem: jsonschema.ValidationError, schema: Mapping[str, Any], where: str, error: type[ConfigError]
+    problem: ValidationError, schema: Mapping[str, Any], where: str, error: type[ConfigError]
 ) -> ConfigError:
+    from jsonschema.exceptions import best_match
+
     misspelt = problem.validator == "additionalProperties"
     if not misspelt:
-        problem = jsonschema.exceptions.best_match([problem]) or problem
+        problem = best_match([problem]) or problem
     inner: Any = problem.schema
     found: Any = problem.instance
     path = "".join(f"/{_escaped(part)}" for part in problem.absolute_path)

@@ -13,7 +13,9 @@
     │   └── PromptRenderError              sections without their parameters
     ├── RequestError                     a message that is no request, or asks for what is not there
     ├── StructuredOutputInvalid          an answer that is not what its contract says
-    │   └── OutputParseError               … as seed 4 names it
+    │   ├── OutputParseError               … as seed 4 names it
+    │   ├── JSONParseError                 … as seed 5 does, where no JSON was to be found
+    │   └── SchemaValidationError          … and where some was
     ├── ProviderError                    who was asked could not answer; one class a category
     │   ├── ProviderAuthentication · ProviderInvalidModel
     │   ├── ProviderUnavailable (transient), ProviderUnexplained
@@ -28,7 +30,7 @@ Every library error is mapped to one of these at the edge where it appears.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -237,6 +239,46 @@ class OutputParseError(StructuredOutputInvalid):
         self.path = path
         told = {} if cause is None else {name: getattr(cause, name) for name in _TOLD}
         super().__init__(message, output_content=output_content, **told)
+
+
+class JSONParseError(StructuredOutputInvalid):
+    """There is no JSON in an answer, or more than one (seed 5)."""
+
+    def __init__(
+        self, raw_response: str, parse_error: str, *, cause: StructuredOutputInvalid | None = None
+    ) -> None:
+        self.raw_response = raw_response
+        self.parse_error = parse_error
+        super().__init__(f"Failed to parse JSON from response: {parse_error}", **_told(cause, raw_response))
+
+
+class SchemaValidationError(StructuredOutputInvalid):
+    """The JSON of an answer is not as its schema says (seed 5).
+
+    `schema_name` is as the prompt expects it, with `[]` where it is a list; each of `errors` begins with a
+    JSON Pointer into the answer, the index of an element first.
+    """
+
+    def __init__(
+        self,
+        schema_name: str,
+        errors: Sequence[str],
+        raw_response: str,
+        *,
+        cause: StructuredOutputInvalid | None = None,
+    ) -> None:
+        self.schema_name = schema_name
+        self.errors = list(errors)
+        self.raw_response = raw_response
+        super().__init__(
+            f"Schema validation failed for '{schema_name}': {'; '.join(self.errors)}",
+            **_told(cause, raw_response),
+        )
+
+
+def _told(cause: StructuredOutputInvalid | None, raw: str) -> dict[str, Any]:
+    """What a view says that is not of its seed."""
+    return {"output_content": raw} if cause is None else {name: getattr(cause, name) for name in _TOLD}
 
 
 _TOLD = ("response_schema", "finish_reason", "usage", "issues", "outcome")

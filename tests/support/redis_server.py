@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -30,10 +31,15 @@ class RedisServer:
         command = (BINARY, "--port", "0", "--unixsocket", str(self._socket), "--save", "")
         self._process = subprocess.Popen(command, cwd=self._socket.parent, stdout=subprocess.DEVNULL)
         deadline = time.monotonic() + _START_SECONDS
-        while not self._socket.exists():
+        while not self._listens():
             assert self._process.poll() is None, "redis-server ended at once"
             assert time.monotonic() < deadline, "redis-server did not start"
             time.sleep(0.01)
+
+    def _listens(self) -> bool:
+        """Whether somebody is there: the socket exists a moment before that."""
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(str(self._socket)) == 0
 
     def freeze(self) -> None:
         """It is there, and answers nothing any more."""

@@ -17,6 +17,7 @@ import typer.main
 
 from tests.support.command import PROGRAM, ROOT, environment, run
 from trustgraph_prompt.cli.app import app
+from trustgraph_prompt.cli.commands import Later
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -44,6 +45,7 @@ def test_every_command_line_is_understood(page: str, line: list[str]) -> None:
     while line[0] in getattr(command, "commands", ()):
         name, *line = line
         command = command.commands[name]
+        command = command.load() if isinstance(command, Later) else command
     assert command.name
     if "--help" not in line and "--install-completion" not in line:
         command.make_context("trustgraph-prompt", list(line))
@@ -93,8 +95,8 @@ def test_the_worker_of_the_readme_answers_its_request_and_follows_its_change(tmp
     (tmp_path / "demo").symlink_to(ROOT / "demo")
     (tmp_path / "templates").symlink_to(ROOT / "templates")
     (tmp_path / "mine").mkdir()
-    template = (ROOT / "templates" / "extract-definitions.yaml").read_text(encoding="utf-8")
-    (tmp_path / "mine" / "extract-definitions.yaml").write_text(template, encoding="utf-8")
+    template = (ROOT / "templates" / "extract-definitions.prompt").read_text(encoding="utf-8")
+    (tmp_path / "mine" / "extract-definitions.prompt").write_text(template, encoding="utf-8")
     program = next(block for block in blocks(README, "python") if "PromptRequest" in block)
     start = next(line for line in commands(README) if line[0] == "run")
     start[start.index("--http") + 1] = "127.0.0.1:0"

@@ -12,7 +12,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,10 +23,14 @@ from typing import Any, Literal, Optional, get_type_hints
 import jsonschema
 import prometheus_client
 import pytest
+from pydantic import BaseModel, create_model
 
-from trustgraph_prompt import PromptManager, doors
-from trustgraph_prompt.doors import structured_response
+from trustgraph_prompt import Contract, PromptManager, doors
+from trustgraph_prompt.contract import Wording
+from trustgraph_prompt.doors import schema_language, structured_response
 from trustgraph_prompt.doors.manager import Prompt as ManagedPrompt
+from trustgraph_prompt.language import parse
+from trustgraph_prompt.llm import Call, Delta, ScriptedAnswer, ScriptedProvider
 
 FOLDER = Path(__file__).parent / "seed_examples"
 EXAMPLE = re.compile(r"^## (\d+)\. [^\n]*\n```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -298,3 +302,140 @@ def test_the_usage_sketch_of_prompts(example: str) -> None:
 
 SUMMARY = '{"title": "Ada", "gist": "A mathematician.", "url": "null"}'
 RESULTS = '{"items": [{"title": "Sets", "url": "https://sets.example", "score": "0.5"}]}'
+
+
+REVIEW = """
+schema CodeReviewResult:
+    approved: bool
+    severity: string
+    issues: list[string]
+    suggestions: list[string]
+    confidence: float
+
+prompt review_code expecting CodeReviewResult: "Review this."
+"""
+FENCED = "```json\n{}\n```"
+SCHEMA_ONLY = Wording(one="{schema}", many="{schema}", lines="{schema}")
+FOUND = {"approved": True, "severity": "low", "issues": [], "suggestions": ["none"], "confidence": 0.5}
+ANSWERED = json.dumps(FOUND)
+
+
+class Heard(ScriptedProvider):
+    """Gives these answers, and keeps what was asked."""
+
+    def __init__(self, *answers: str) -> None:
+        super().__init__([ScriptedAnswer(answer) for answer in answers])
+        self.calls: list[Call] = []
+
+    def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        self.calls.append(call)
+        return super().stream(call)
+
+
+def language_names(**more: Any) -> dict[str, Any]:
+    return {"Any": Any, "BaseModel": BaseModel, "create_model": create_model, **vars(schema_language), **more}
+
+
+@shows(5, 1)
+def test_types_and_models_are_made_by_functions_of_these_names(example: str) -> None:
+    theirs = run(example, **language_names())
+    for name in ("type_expr_to_python_type", "schema_to_pydantic"):
+        wanted = inspect.signature(theirs[name]).parameters
+        assert list(inspect.signature(getattr(schema_language, name)).parameters)[: len(wanted)] == list(
+            wanted
+        )
+
+
+@shows(5, 2)
+def test_a_schema_becomes_the_model_that_stands_there(example: str) -> None:
+    theirs = run(example, **language_names())["CodeReviewResult"]
+    fields = ("approved: bool", "severity: string", "issues: list[string]", "confidence: float?")
+    (declared,) = parse("\n  ".join(("schema CodeReviewResult:", *fields))).schemas
+    ours = schema_language.schema_to_pydantic(declared)
+    assert ours.model_json_schema() == theirs.model_json_schema()
+
+
+@shows(5, 3)
+async def test_a_workflow_that_was_generated_asks(example: str) -> None:
+    made = run(example, **language_names(DslAgentWorkflow=schema_language.Workflow))
+    provider = Heard(ANSWERED)
+    assert await made["SchemaWorkflow"](provider).call_llm("review_code") == FOUND
+    assert str(provider.calls[0].messages[0].content).startswith("...\n\nIMPORTANT: You MUST respond")
+
+
+@shows(5, 4)
+def test_a_prompt_spec_has_the_fields_of_theirs(example: str) -> None:
+    theirs = run(example, **language_names(dataclass=dataclass, Callable=Callable))["PromptSpec"]
+    ours = dataclasses.fields(schema_language.PromptSpec)
+    wanted = [(one.name, one.default) for one in dataclasses.fields(theirs)]
+    assert [(one.name, one.default) for one in ours] == wanted
+
+
+@shows(5, 5)
+async def test_a_prompt_is_enriched_in_their_words(example: str) -> None:
+    enrich = run(example, json=json)["_enrich_prompt_with_schema"]
+    provider = Heard(ANSWERED)
+    workflow = schema_language.Workflow.load(REVIEW, provider)
+    await workflow.call_llm("review_code")
+    schema = json.loads(Contract.language(REVIEW)["CodeReviewResult"].instructions(SCHEMA_ONLY))
+    assert provider.calls[0].messages[0].content == enrich(None, "Review this.", schema)
+
+
+@shows(5, 6)
+@pytest.mark.parametrize(
+    "layout", ["{}", "```json\n{}\n```", "```\n{}\n```\n", "```json\n{}\n```\nand\n```json\n{}\n```"]
+)
+async def test_an_answer_in_fences_is_parsed_as_theirs_is(example: str, layout: str) -> None:
+    def refuse(_: object) -> Exception:
+        return schema_language.JSONParseError("", "several blocks")
+
+    blocks = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+    names = {"json": json, "_JSON_CODE_BLOCK_PATTERN": blocks, "JSONParseError": refuse}
+    parse_response = run(example, **names)["_parse_json_response"]
+    answer = layout.replace("{}", ANSWERED)
+    workflow = schema_language.Workflow.load(REVIEW, Heard(*[answer] * 3))
+    if layout.count("{}") == 1:
+        assert await workflow.call_llm("review_code") == parse_response(None, answer)
+        return
+    for read in (partial(parse_response, None, answer), None):
+        with pytest.raises(schema_language.JSONParseError):
+            read() if read else await workflow.call_llm("review_code")
+
+
+@shows(5, 7)
+async def test_what_was_wrong_is_told_in_their_words(example: str) -> None:
+    provider = Heard("no JSON", "still none", "none")
+    with pytest.raises(schema_language.JSONParseError) as refused:
+        await schema_language.Workflow.load(REVIEW, provider).call_llm("review_code")
+    names = run(example, messages=[], last_content="no JSON", last_error=refused.value)
+    assert len(provider.calls) == names["MAX_SCHEMA_RETRIES"] == schema_language.MAX_SCHEMA_RETRIES
+    told = [{"role": one.role, "content": one.content} for one in provider.calls[1].messages]
+    assert told[1:] == names["messages"]
+
+
+@shows(5, 8)
+def test_an_agent_gets_the_model_that_theirs_gets(example: str) -> None:
+    generated = run(EXAMPLES[5, 3], **language_names(DslAgentWorkflow=schema_language.Workflow))
+    workflow_class = generated["SchemaWorkflow"]
+    names = language_names(prompts=workflow_class._prompts)
+    resolve = run(example, **names)["_resolve_output_schema"]
+    theirs = resolve(SimpleNamespace(_workflow_class=workflow_class), {"instruction": "review_code"})
+    assert workflow_class(Heard()).output_schema("review_code") is theirs is workflow_class.CodeReviewResult
+
+
+@shows(5, 9, 10)
+def test_errors_carry_what_theirs_carry(example: str) -> None:
+    made = run(example, DslRuntimeError=Exception)
+    (theirs,) = (one for one in made.values() if getattr(one, "__module__", "") == "example")
+    values = [
+        ["/a is missing"] if name == "errors" else name for name in inspect.signature(theirs).parameters
+    ]
+    one, other = theirs(*values), getattr(schema_language, theirs.__name__)(*values)
+    for name, value in vars(one).items():
+        assert getattr(other, name) == value
+
+
+@shows(5, 11)
+def test_types_have_the_names_that_they_have_there(example: str) -> None:
+    theirs = run(example)["DSL_TYPE_MAP"]
+    assert theirs.items() <= schema_language.DSL_TYPE_MAP.items()

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.asking import OBJECT, Asked, Script, cut, lines, numbers, why
 from trustgraph_prompt import errors
+from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.llm import Call, Delta, RuntimeConfig, ScriptedAnswer, ScriptedProvider
@@ -374,10 +375,24 @@ class TestNativeSchemas:
         assert call.response_schema["required"] == ["n"]
         assert call.schema_in_words is False
 
+    async def test_of_a_list_to_an_object_that_holds_it(self, asked: Asked) -> None:
+        element = {"type": "object", "properties": {"of": {"$ref": "#/$defs/of"}}}
+        schema = {**element, "$defs": {"of": {"type": "integer"}}}
+        script = Script(ScriptedAnswer('{"items": [{"of": 1}]}'))
+        outcome = await asked(script, format="json", contract={"schema": schema, "many": True})
+
+        held = script.calls[0].response_schema
+        assert held is not None
+        assert held["properties"] == {"items": {"type": "array", "items": element}}
+        assert held["$defs"] == schema["$defs"]
+        assert Contract.from_schema(held).accepts({"items": [{"of": 1}]})
+        assert outcome.value == [{"of": 1}]
+
     @pytest.mark.parametrize(
         ("format", "contract"),
         [
             ("jsonl", {}),
+            ("json", {"schema": {"type": "object", "properties": {"n": {"$ref": "#"}}}, "many": True}),
             ("text", {}),
             ("json", {"schema": {"type": "array"}}),
             ("json", {"schema": None}),

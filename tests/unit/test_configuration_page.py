@@ -13,6 +13,7 @@ import pytest
 import typer.main
 
 from trustgraph_prompt.cli.app import app
+from trustgraph_prompt.cli.commands import Later
 from trustgraph_prompt.worker.letter import ERRORS
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +30,7 @@ def rows(heading: str) -> list[list[list[str]]]:
 
 def commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Each command that can be run, and the program itself under ''."""
+    command = command.load() if isinstance(command, Later) else command
     children = getattr(command, "commands", {})
     if not (children and path):
         yield path, command

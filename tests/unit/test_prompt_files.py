@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt import bundled
+from trustgraph_prompt import bundled, language
+from trustgraph_prompt.ask import try_example
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.prompts import PromptSet, files
+from trustgraph_prompt.prompts import Example, PromptSet, files
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
 
 GOOD = "dialect: jinja\nprompt: |\n  Hello {{ name }}\n"
@@ -52,6 +53,34 @@ def test_an_export_of_a_workspace_becomes_its_entries(tmp_path: Path, export: di
     assert sorted(entries) == ["system", "template.a"]
     definition, question = PromptSet.build(entries).question("a", {"x": 1})
     assert (question.system, question.prompt, definition.contract.format) == ("Sys", "Hi 1", "json")
+
+
+def test_a_folder_has_files_of_both_kinds(tmp_path: Path) -> None:
+    write(tmp_path / "greet.yaml", GOOD)
+    write(tmp_path / "more.prompt", 'system: "You greet."\nprompt bye: "Bye {{ name }}"\nprompt hi: "Hi"\n')
+    prompts = PromptSet.build(files.load(tmp_path))
+    assert sorted(prompts.prompts) == ["bye", "greet", "hi"]
+    question = prompts.question("greet", {"name": "Etna"})[1]
+    assert (question.system, question.prompt) == ("You greet.", "Hello Etna")
+
+
+@pytest.mark.parametrize(
+    ("again", "said"),
+    [
+        ('prompt greet: "Hi"\n', "greet.yaml: the prompt is there twice"),
+        ('\nsystem: "x"\n', "system.yaml: the system message is there twice"),
+    ],
+)
+def test_two_files_with_one_prompt_are_an_error_that_names_both(
+    tmp_path: Path, again: str, said: str
+) -> None:
+    write(tmp_path / "a.prompt", again)
+    write(tmp_path / "greet.yaml", GOOD)
+    write(tmp_path / "system.yaml", GOOD)
+    with pytest.raises(ConfigError) as raised:
+        files.load(tmp_path)
+    assert said in str(raised.value)
+    assert f"no other than that of {tmp_path / 'a.prompt'}:" in str(raised.value)
 
 
 def test_bad_entries_of_an_export_are_left_to_the_snapshot(tmp_path: Path) -> None:
@@ -256,8 +285,24 @@ def test_the_schemas_for_editors_are_the_ones_that_files_are_held_to(name: str, 
     assert json.loads((bundled.templates() / f"{name}.schema.json").read_text()) == schema
 
 
-@pytest.mark.parametrize("path", sorted(bundled.templates().glob("*.yaml")), ids=lambda path: path.stem)
-def test_every_shipped_file_names_its_schema_and_says_what_it_is_for(path: Path) -> None:
-    name = "system" if path.stem == "system" else "prompt"
-    assert path.read_text().startswith(f"# yaml-language-server: $schema={name}.schema.json\n")
-    assert json.loads(next(iter(files.load(path).values())))["description"]
+FILES = files.read(bundled.templates())
+
+
+@pytest.mark.parametrize("example", FILES.examples, ids=str)
+def test_a_shipped_example_is_read_as_it_says(example: Example) -> None:
+    try_example(PROMPTS.prompts[example.prompt], example)
+
+
+@pytest.mark.parametrize("id", TERMS)
+def test_every_shipped_prompt_has_examples_and_says_what_it_is_for(id: str) -> None:
+    examples = [example for example in FILES.examples if example.prompt == id]
+    assert len(examples) >= (2 if id in ANSWERS else 1)
+    assert any(example.terms for example in examples)
+    assert PROMPTS.prompts[id].description
+
+
+@pytest.mark.parametrize("path", sorted(bundled.templates().glob("*.prompt")), ids=lambda path: path.stem)
+def test_every_shipped_file_is_in_the_one_layout_and_names_its_terms(path: Path) -> None:
+    source = path.read_text(encoding="utf-8")
+    assert language.format(source, where=str(path)) == source
+    assert source.startswith("# The system message" if path.stem == "system" else "# Terms: ")

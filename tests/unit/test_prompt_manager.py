@@ -293,3 +293,12 @@ async def test_the_shipped_prompts_can_be_loaded_too(tmp_path: Any) -> None:
         return system
 
     assert await made.invoke("p", {}, llm) == "Own 1"
+
+
+async def test_an_entry_of_ours_is_read_as_all_of_it_says() -> None:
+    shape = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}
+    ours = {"dialect": "jinja", "prompt": "x", "response-type": "json", "schema": shape, "many": True}
+    made = manager(p={**ours, "coerce": True})
+    assert await made.invoke("p", {}, answering('[{"a": 1}, {"a": "2"}]')) == [{"a": 1}, {"a": 2}]
+    with pytest.raises(RuntimeError, match="Schema validation fail"):
+        await made.invoke("p", {}, answering('{"a": 1}'))

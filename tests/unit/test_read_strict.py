@@ -32,8 +32,8 @@ def fence(content: str, says: str = "json") -> str:
         ETNA,
         fence(ETNA),
         f"Of {LAKE}:\n{fence(ETNA)}or {FUJI}",
-        f"{FUJI}\n~~~ JSON\n{ETNA}\n~~~",
-        f"````json {ETNA} ````",
+        f"{FUJI}\n~~~ JSON \r\n{ETNA}\r\n~~~",
+        f"{FUJI}\n````json\n{ETNA}````",
         fence(LAKE) + fence(ETNA),
         fence(ETNA) + fence("{]") + fence(LAKE),
         fence(ETNA) + fence(ETNA),
@@ -94,6 +94,9 @@ def test_what_a_block_breaks_at_is_told_with_its_place() -> None:
         f"{FUJI} " + fence(ETNA, ""),
         f"```json\n{ETNA}",
         f"```json\n{ETNA}\nThat is it, I think.",
+        f"In ```json``` as you wish: {ETNA}",
+        f"{FUJI}, no: ```json {ETNA}```",
+        f"```json title=x\n{ETNA}\n```",
     ],
 )
 def test_without_a_block_of_json_it_is_the_first_that_is_valid_a_fenced_one_before_prose(text: str) -> None:

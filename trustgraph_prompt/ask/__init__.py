@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from trustgraph_prompt.ask.cache import Cache, MemoryCache
 from trustgraph_prompt.ask.cache_redis import RedisCache
+from trustgraph_prompt.ask.examples import try_example, try_examples
 from trustgraph_prompt.ask.hearing import Listen, Piece
 from trustgraph_prompt.ask.loop import ask
 from trustgraph_prompt.ask.messages import Feedback
 
-__all__ = ["Cache", "Feedback", "Listen", "MemoryCache", "Piece", "RedisCache", "ask"]
+__all__ = [
+    "Cache",
+    "Feedback",
+    "Listen",
+    "MemoryCache",
+    "Piece",
+    "RedisCache",
+    "ask",
+    "try_example",
+    "try_examples",
+]

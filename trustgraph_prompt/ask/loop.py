@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from trustgraph_prompt.ask.allowance import Allowance, BudgetSpent
 from trustgraph_prompt.ask.cache import Cache
 from trustgraph_prompt.ask.cached import cached
 from trustgraph_prompt.ask.harvest import Harvest
 from trustgraph_prompt.ask.hearing import Hearing, Listen, Piece
+from trustgraph_prompt.ask.held import held_to
 from trustgraph_prompt.ask.messages import Feedback
 from trustgraph_prompt.ask.plan import Plan
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.ask.verdict import verdict
-from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, Reason
 from trustgraph_prompt.llm import Call, Provider, RetryPolicy
@@ -157,7 +156,7 @@ class _Asking:
         call = Call(
             messages,
             config=step.config.at_most(allowed),
-            response_schema=_held_to(contract),
+            response_schema=held_to(contract),
             schema_in_words=step.schema_in_words,
             labels={"prompt": self._prompt.id, "call": str(len(self.harvest.calls) + 1), "why": why},
         )
@@ -176,14 +175,3 @@ class _Asking:
         reply = await hearing.reply(report, broken, room=wanted if is_ours else None)
         self.harvest.calls[-1] = reply.report
         return reply
-
-
-def _held_to(contract: Contract) -> Mapping[str, Any] | None:
-    """The schema that a server may hold the answer to: of one object, and the same whatever the object says.
-
-    What the contract does beyond its schema (extra keys, conversion, repair, rules) is done afterwards: it
-    leaves what meets the schema as it is, or refuses it either way.
-    """
-    schema = contract.schema
-    is_one = contract.format == "json" and not contract.many and not contract.versions
-    return schema if is_one and isinstance(schema, dict) and schema.get("type") == "object" else None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason, excerpt
 from trustgraph_prompt.llm import Message
 from trustgraph_prompt.prompts import Question
@@ -51,9 +49,9 @@ _PUT_RIGHT = (
 )
 _REPAIR = (
     "An answer that somebody gave is not in the form that was asked for. What is wrong: {problem}\n\n"
-    "<answer>\n{answer}\n</answer>\n\n{form}\n\n"
-    "Write that answer again in this form. Change how it is written, not what it says, and add nothing. "
-    "Where it does not hold what was asked for, say `no answer`."
+    "<answer>\n{answer}\n</answer>\n\n"
+    "Write that answer again in the form below. Change how it is written, not what it says, and add nothing. "
+    "Where it does not hold what is to be in that form, say `no answer`.\n\n{form}"
 )
 
 
@@ -117,15 +115,12 @@ def repair(answer: str, said: Outcome, refused: Sequence[Rejected]) -> list[Mess
         Message(
             "user",
             _REPAIR.format(
-                problem=problem, answer=_raw(refused) if refused else answer, form=_form(said.contract)
+                problem=problem,
+                answer=_raw(refused) if refused else answer,
+                form=said.contract.instructions(),
             ),
         )
     ]
-
-
-def _form(contract: Contract) -> str:
-    layout = {"json": "one JSON value", "jsonl": "JSON objects, one per line"}[contract.format]
-    return f"The form is {layout}, by this JSON Schema:\n{json.dumps(contract.schema)}"
 
 
 def _raw(refused: Sequence[Rejected]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,6 +36,8 @@ def command(
     What was refused or cut goes to standard error. With --json the whole outcome is printed, at the end:
     value, refused objects with reasons, calls, tokens.
     """
+    import asyncio
+
     from trustgraph_prompt.cli.printer import Printer
 
     definition = options.prompt(options.prompts(templates), prompt)

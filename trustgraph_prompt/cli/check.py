@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.errors import ConfigError
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.prompts.files import PromptFiles
+    from trustgraph_prompt.worker.flow import Flow
 
 EXAMPLE = "Example:  trustgraph-prompt check templates/ flows/ export.json"
 
@@ -20,11 +24,13 @@ MAX_ERRORS = 5
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """About one file, or one entry of an export; good where there is no error."""
+    """About one file, or one entry of an export; good where there are no errors."""
 
     place: str
     what: str
-    error: ConfigError | None = None
+    errors: tuple[ConfigError, ...] = ()
+    prompts: int = 0
+    examples: int = 0
 
 
 def command(
@@ -34,73 +40,99 @@ def command(
     ],
     as_json: options.JsonOption = False,
 ) -> None:
-    """Check flows, prompts and workspace exports: each error says file, key, what was found and expected."""
+    """Check flows, prompts and workspace exports, and try the examples of prompts. No model is asked.
+
+    Each error says file and place, what was found and what was expected.
+    """
     verdicts = [verdict for path in paths for verdict in _judge(path)]
     if as_json:
         output.print_json([_as_json(verdict) for verdict in verdicts])
     else:
         for verdict in verdicts:
-            if verdict.error is None:
-                typer.echo(f"OK     {verdict.place} ({verdict.what})")
-            else:
-                for error in (verdict.error, *verdict.error.others)[:MAX_ERRORS]:
-                    output.note(f"error  {error}")
-    if any(verdict.error for verdict in verdicts):
+            _print(verdict)
+    if any(verdict.errors for verdict in verdicts):
         raise typer.Exit(2)
 
 
+def _print(verdict: Verdict) -> None:
+    for error in verdict.errors[:MAX_ERRORS]:
+        output.note(f"error  {error}")
+    if (more := len(verdict.errors) - MAX_ERRORS) > 0:
+        output.note(f"error  {verdict.place}: {more:,} more")
+    if not verdict.errors:
+        what = output.counted(verdict.prompts, "prompt") if verdict.prompts > 1 else verdict.what
+        examples = f", {output.counted(verdict.examples, 'example')}" if verdict.examples else ""
+        typer.echo(f"OK     {verdict.place} ({what}{examples})")
+
+
 def _judge(path: Path) -> Iterator[Verdict]:
-    if path.is_dir():
-        files = sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
-        if not files:
-            error = ConfigError(
-                "nothing to check here", where=str(path), found="no *.yaml file", expected="prompts or flows"
-            )
-            yield Verdict(str(path), "folder", error)
-        for file in files:
-            yield _judge_file(file)
-        yield from _judge_together(files)
-    elif path.suffix == ".json":
+    from trustgraph_prompt.prompts.files import SUFFIXES
+
+    if path.suffix == ".json":
         yield from _judge_export(path)
-    else:
-        yield _judge_file(path)
+        return
+    paths = [path]
+    if path.is_dir():
+        paths = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
+    if not paths:
+        found = "no *.prompt and no *.yaml file"
+        error = ConfigError(
+            "nothing to check here", where=str(path), found=found, expected="prompts or flows"
+        )
+        yield Verdict(str(path), "folder", (error,))
+    flows: dict[Path, Flow] = {}
+    prompts: list[PromptFiles] = []
+    for file in paths:
+        yield _judge_file(file, flows, prompts)
+    yield from _judge_flows_together(flows)
+    yield from _judge_prompts_together(prompts)
 
 
-def _judge_file(path: Path) -> Verdict:
-    from trustgraph_prompt.prompts import files
+def _judge_file(path: Path, flows: dict[Path, Flow], prompts: list[PromptFiles]) -> Verdict:
+    """One file; what is good is added to `flows` or `prompts`."""
+    from trustgraph_prompt.ask import try_examples
+    from trustgraph_prompt.prompts import PromptSet, files
     from trustgraph_prompt.worker import flow
 
     what = "file"
     try:
         what = "flow" if _is_flow(path) else "prompt"
         if what == "flow":
-            flow.load(path)
-        else:
-            files.load(path)
+            [flows[path]] = flow.load(path)
+            return Verdict(str(path), what)
+        read = files.read(path)
     except ConfigError as error:
-        return Verdict(str(path), what, error)
-    return Verdict(str(path), what)
+        return Verdict(str(path), what, (error, *error.others))
+    prompts.append(read)
+    wrong = try_examples(PromptSet.build(read.entries), read.examples)
+    errors = tuple(one for error in wrong for one in (error, *error.others))
+    count = sum(key.startswith("template.") for key in read.entries)
+    if not count:
+        what = "system message" if read.entries else "no prompts"
+    return Verdict(str(path), what, errors, count, len(read.examples))
 
 
-def _judge_together(paths: list[Path]) -> Iterator[Verdict]:
-    """What is wrong with good files only because they are in one folder."""
-    from trustgraph_prompt.prompts import PromptSet, files
-    from trustgraph_prompt.worker import flow
-
-    good = [path for path in paths if _judge_file(path).error is None]
+def _judge_flows_together(flows: Mapping[Path, Flow]) -> Iterator[Verdict]:
+    """What is wrong with good flows only because they are in one folder."""
     names: dict[str, Path] = {}
-    for path in filter(_is_flow, good):
-        (found,) = flow.load(path)
+    for path, found in flows.items():
         if found.name in names:
             other = f"no name of another flow ({names[found.name]} has it)"
             error = ConfigError(
                 "two flows of one name", where=str(path), path="/name", found=found.name, expected=other
             )
-            yield Verdict(str(path), "flow", error)
+            yield Verdict(str(path), "flow", (error,))
         names.setdefault(found.name, path)
-    entries = {key: text for path in good if not _is_flow(path) for key, text in files.load(path).items()}
-    for key, error in PromptSet.build(entries).refused.items():
-        yield Verdict(key, "prompt", error)
+
+
+def _judge_prompts_together(prompts: list[PromptFiles]) -> Iterator[Verdict]:
+    """What is wrong with good prompts only because they are of one workspace."""
+    from trustgraph_prompt.prompts import files
+
+    try:
+        files.together(prompts).build()
+    except ConfigError as error:
+        yield Verdict(error.where or "", "prompt", (error, *error.others))
 
 
 def _judge_export(path: Path) -> Iterator[Verdict]:
@@ -109,12 +141,13 @@ def _judge_export(path: Path) -> Iterator[Verdict]:
     try:
         entries = files.load(path)
     except ConfigError as error:
-        yield Verdict(str(path), "export", error)
+        yield Verdict(str(path), "export", (error,))
         return
     refused = PromptSet.build(entries).refused
     for key in entries:
         refusal = refused.get(key)
-        yield Verdict(f"{path} {key}", "entry", None if refusal is None else _in_file(refusal, str(path)))
+        errors = () if refusal is None else (_in_file(refusal, str(path)),)
+        yield Verdict(f"{path} {key}", "entry", errors)
 
 
 def _in_file(error: ConfigError, path: str) -> ConfigError:
@@ -127,18 +160,27 @@ def _in_file(error: ConfigError, path: str) -> ConfigError:
 def _is_flow(path: Path) -> bool:
     from trustgraph_prompt.authored import read_yaml
 
+    if path.suffix == ".prompt":
+        return False
     document = read_yaml(path)
     return isinstance(document, dict) and ("input" in document or "outputs" in document)
 
 
 def _as_json(verdict: Verdict) -> dict[str, Any]:
-    result: dict[str, Any] = {"place": verdict.place, "what": verdict.what, "ok": verdict.error is None}
-    if error := verdict.error:
-        result["error"] = {
-            "message": error.message,
-            "where": error.where,
-            "path": error.path,
-            "found": error.found,
-            "expected": error.expected,
-        }
+    result: dict[str, Any] = {"place": verdict.place, "what": verdict.what, "ok": not verdict.errors}
+    if verdict.prompts:
+        result |= {"prompts": verdict.prompts, "examples": verdict.examples}
+    if verdict.errors:
+        errors = [_error_as_json(error) for error in verdict.errors]
+        result |= {"error": errors[0], "others": errors[1:]}
     return result
+
+
+def _error_as_json(error: ConfigError) -> dict[str, Any]:
+    return {
+        "message": error.message,
+        "where": error.where,
+        "path": error.path,
+        "found": error.found,
+        "expected": error.expected,
+    }

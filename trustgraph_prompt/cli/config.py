@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,6 +19,8 @@ app = typer.Typer(
     cls=Group,
     help="The prompts on the config topic, which workers follow while they run.",
     no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 
@@ -48,14 +49,18 @@ def push(
 ) -> None:
     """Publish prompts; workers swap all of them in as one.
 
-    What does not compile is refused here, and nothing is published.
+    What does not compile is refused here, as is a prompt whose example fails, and nothing is published.
     """
-    from trustgraph_prompt.prompts import PromptSet, files
+    from trustgraph_prompt.ask import try_examples
+    from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker import config
 
-    entries = files.load(path)
-    for refusal in PromptSet.build(entries).refused.values():
-        raise refusal
+    read = files.read(path)
+    for wrong in try_examples(read.build(), read.examples):
+        raise wrong
+    entries = read.entries
+    if not entries:
+        raise ConfigError("no prompts here", where=str(path), found="schemas alone", expected="prompts")
     options.on_broker(broker, lambda connected: config.push(connected, workspace, entries, topic=topic))
     count = output.counted(len(entries), "entry", "entries")
     typer.echo(f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}")
@@ -145,6 +150,7 @@ def watch(
     as_json: options.JsonOption = False,
 ) -> None:
     """Print each change of the topic, and what workers refuse, as it comes, until Ctrl-C."""
+    import asyncio
 
     async def follow(connected: Broker) -> None:
         await asyncio.gather(

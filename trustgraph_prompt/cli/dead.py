@@ -24,6 +24,8 @@ app = typer.Typer(
     cls=Group,
     help="Dead letters: requests that could not be served, each with its reason.",
     no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 WHERE = "Where to look"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import shlex
 import shutil
@@ -75,6 +74,8 @@ def command(
     Exits with 1 where a question failed, where a file was skipped because it is empty or no text, and where
     answers were cut and not one object came.
     """
+    import asyncio
+
     from trustgraph_prompt.cli.destination import Destination
     from trustgraph_prompt.cli.progress import Progress
     from trustgraph_prompt.cli.tally import Tally
@@ -151,6 +152,8 @@ def command(
 
 async def _run(extraction: Extraction, provider: Provider) -> bool:
     """Run to the end, or until a signal; returns whether there was one."""
+    import asyncio
+
     interrupted = False
 
     def stop() -> None:

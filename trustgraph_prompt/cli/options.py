@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable
@@ -400,6 +399,7 @@ def existing(url: str) -> str:
 
 def on_broker(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:
     """What the action gives on the broker of that URL. Raises as `connect`."""
+    import asyncio
 
     async def act() -> T:
         async with await connect(url) as broker:

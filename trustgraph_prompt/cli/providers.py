@@ -75,17 +75,20 @@ class Providers:
     def _named(self, flow: Flow) -> Provider | None:
         """The provider that the flow itself names. Raises `ConfigError`."""
         from trustgraph_prompt.broker.urls import address
-        from trustgraph_prompt.llm import OpenAIProvider, TopicProvider
         from trustgraph_prompt.worker.flow import ProviderChoice, TopicChoice
 
         match flow.provider:
             case TopicChoice() as over:
+                from trustgraph_prompt.llm import TopicProvider
+
                 caller = self._callers.between(over.request, over.response)
                 place = f"{address(self._broker)} {over.request}"
                 return TopicProvider(
                     caller, model=over.model, place=place, timeout=over.timeout, again=over.again
                 )
             case ProviderChoice() as at:
+                from trustgraph_prompt.llm import OpenAIProvider
+
                 return OpenAIProvider(
                     at.base_url,
                     flow.model or at.model,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -45,6 +44,8 @@ class Service:
 
 def serve(service: Service) -> None:
     """Serve until SIGTERM. Raises `ConfigError`."""
+    import asyncio
+
     from trustgraph_prompt.worker import logs, tracing
 
     logs.configure()

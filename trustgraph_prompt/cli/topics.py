@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -25,6 +24,8 @@ app = typer.Typer(
     cls=Group,
     help="The namespaces, topics and subscriptions that workers need, prepared on a Pulsar.",
     no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 AdminUrlOption = Annotated[
@@ -64,7 +65,7 @@ def check(
     async def judge(admin: PulsarAdmin) -> list[Finding]:
         return compare(wanted, await look(admin, wanted))
 
-    findings = [] if _needs_nothing(broker) else asyncio.run(_with(broker, admin_url, judge))
+    findings = [] if _needs_nothing(broker) else _on_admin(broker, admin_url, judge)
     if as_json:
         output.print_json([_as_json(finding) for finding in findings])
     else:
@@ -92,7 +93,7 @@ def create(
     wanted = _wanted(flows, id, topic, space if trustgraph else None)
     if _needs_nothing(broker):
         return
-    if not asyncio.run(_with(broker, admin_url, lambda admin: _create(admin, wanted, dry_run=dry_run))):
+    if not _on_admin(broker, admin_url, lambda admin: _create(admin, wanted, dry_run=dry_run)):
         raise typer.Exit(1)
 
 
@@ -157,14 +158,21 @@ def _needs_nothing(broker: str) -> bool:
     return True
 
 
-async def _with(broker: str, url: str | None, action: Callable[[PulsarAdmin], Awaitable[T]]) -> T:
+def _on_admin(broker: str, url: str | None, action: Callable[[PulsarAdmin], Awaitable[T]]) -> T:
+    """What the action gives on the admin API. Raises `ConfigError`, and `BrokerUnavailable`."""
+    import asyncio
+
     from trustgraph_prompt.broker.pulsar.access import Access
     from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, admin_url, authorization, trust
 
     at, access = url or admin_url(broker), Access.from_environment()
-    try:
+
+    async def act() -> T:
         async with PulsarAdmin(at, authorization=await authorization(access), trust=trust(access)) as admin:
             return await action(admin)
+
+    try:
+        return asyncio.run(act())
     except BrokerUnavailable as error:
         if url is not None:
             raise

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from operator import is_
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import orjson
 
@@ -17,15 +17,16 @@ from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
 from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
-from trustgraph_prompt.contract.language import placed, schemas_of
 from trustgraph_prompt.contract.limits import Limits
 from trustgraph_prompt.contract.normal import digest, shown
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.schema import Schema, plain_schema
-from trustgraph_prompt.contract.types import Build, Refused, describe, elements
 from trustgraph_prompt.contract.versions import PROPERTY, Version, Versioned, Versions, parse_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.contract.types import Build
 
 Format = Literal["text", "json", "jsonl"]
 JsonSchema = Mapping[str, Any] | bool
@@ -143,12 +144,14 @@ class Contract:
 
         Fields may be of the types of JSON, `Any`, datetime, date, time, UUID, Decimal and bytes (strings),
         Enum, Literal, unions, lists, tuples, sets, dicts with string keys, dataclasses and models, and
-        `Annotated` with bounds of such; those without a default are required. `field(metadata={"description": …})` and
-        docstrings go into the schema. `name` is by default that of the class, the other options are as in
-        `from_schema`; `build` makes instances.
+        `Annotated` with bounds of such; those without a default are required. `field(metadata={"description":
+        …})` and docstrings go into the schema. `name` is by default that of the class, the other options are
+        as in `from_schema`; `build` makes instances.
 
         Raises `ContractError` with the class and field that cannot be described.
         """
+        from trustgraph_prompt.contract.types import describe
+
         described = describe(type)
         contract = cls.from_schema(
             described.schema,
@@ -186,6 +189,8 @@ class Contract:
 
         Raises `LanguageError`, which points at line and column.
         """
+        from trustgraph_prompt.contract.language import placed, schemas_of
+
         file, schemas = schemas_of(source, types or {})
         contracts = {}
         for name, schema in schemas.items():
@@ -213,6 +218,8 @@ class Contract:
         """
         if self._build is None:
             return value
+        from trustgraph_prompt.contract.types import Refused, elements
+
         try:
             return elements(self._build, list)(value) if self._is_list else self._build(value)
         except Refused as refused:

@@ -12,8 +12,11 @@ from trustgraph_prompt.language import File, locate, parse, to_json_schema
 
 
 def schemas_of(source: str, types: Mapping[str, object]) -> tuple[File, dict[str, dict[str, Any]]]:
-    """What a text says, and its schemas by name. Raises `LanguageError`; `ContractError` for the `types`."""
-    given = {name: _json_schema(kind) for name, kind in types.items()}
+    """What a text says, and its schemas by name.
+
+    Raises `LanguageError`, and `ContractError` for wrong `types`.
+    """
+    given = {name: json_schema_of(kind) for name, kind in types.items()}
     file = parse(source, types=given)
     return file, {schema.name: to_json_schema(file, schema.name, types=given) for schema in file.schemas}
 
@@ -35,7 +38,7 @@ def placed(file: File, name: str) -> Iterator[None]:
         ) from None
 
 
-def _json_schema(kind: object) -> Mapping[str, Any]:
+def json_schema_of(kind: object) -> Mapping[str, Any]:
     """A type beside the language's own: a JSON Schema, or a Python type as in `Contract.of`."""
     if isinstance(kind, Mapping):
         return kind

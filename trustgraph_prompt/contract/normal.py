@@ -92,7 +92,8 @@ class _Normal:
 
     def _parts(self, keyword: str, value: Any) -> Any:
         if keyword in BY_NAME and isinstance(value, dict):
-            return {name: self.of(part) for name, part in value.items()}
+            names = sorted(value) if keyword == "$defs" else value  # nobody wrote these in an order
+            return {name: self.of(value[name]) for name in names}
         if keyword in ONE_OR_MORE and isinstance(value, list):
             return [self.of(part) for part in value]
         return self.of(value) if keyword in ONE_OR_MORE else value

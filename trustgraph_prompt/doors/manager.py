@@ -1,7 +1,7 @@
 """TrustGraph's prompt manager, with the interface and the results of seed 1 (jsonl prompt output).
 
 It reads with the one reader: an answer may be fenced, chatty or cut, and what is valid in it counts. Nothing
-is mended, and nothing is asked twice.
+is mended, unless an entry of ours says so, and nothing is asked twice.
 """
 
 from __future__ import annotations
@@ -169,6 +169,7 @@ def _prompt(id: str, text: str) -> Prompt:
         if "dialect" in entry:  # ours: it is held to our format, and may hold more
             definition = PromptDefinition.from_entry(id, entry)
             prompt.dialect = definition.template.dialect
+            prompt.contract = definition.contract
             prompt.terms = dict(definition.terms)
             prompt.system = definition.system if definition.own_system else None
         _ = prompt.compiled

@@ -97,15 +97,17 @@ class Prompt(Generic[OutputT]):
         Raises `PromptValidationError` for what no entry can say: when a section is enabled, two types with
         one name for a field, and names that the template language keeps for itself.
         """
-        entry = {"description": f"{self.name} ({self.ns})", **entry_of(self._shown(), self.structured_output)}
-        defined(self.key, entry, self._shown())
-        return entry
+        return self._served()[0]
 
     def definition(self) -> PromptDefinition:
         """The same as a definition with id `key`; its contract builds instances. Raises as `entry`."""
-        definition = defined(self.key, self.entry(), self._shown())
-        output = self.structured_output
+        definition, output = self._served()[1], self.structured_output
         return definition if output is None else replace(definition, contract=output.contract)
+
+    def _served(self) -> tuple[dict[str, Any], PromptDefinition]:
+        shown = self._shown()
+        entry = {"description": f"{self.name} ({self.ns})", **entry_of(shown, self.structured_output)}
+        return entry, defined(self.key, entry, shown)
 
     def _shown(self, inject: bool | None = None) -> list[Placed]:
         """The sections, without the last one where the answer's format is not to be told."""

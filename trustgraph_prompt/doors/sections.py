@@ -90,13 +90,14 @@ class MarkdownSection(Generic[ParamsT]):
 
     def _split(self) -> Iterator[tuple[str, str | None]]:
         """The text in pieces, each with the name behind it."""
+        known = {field.name for field in fields(self.params_type)} if self.params_type else set()
         literal, at = "", 0
         for mark in string.Template.pattern.finditer(self.template):
             literal += self.template[at : mark.start()]
             at = mark.end()
             name = mark["named"] or mark["braced"]
             if name:
-                if name not in self._fields:
+                if name not in known:
                     raise self._wrong(f"`${{{name}}}` is no field of its parameters")
                 yield literal, name
                 literal = ""
@@ -105,10 +106,6 @@ class MarkdownSection(Generic[ParamsT]):
             else:
                 raise self._wrong("a `$` that begins no `${name}`; write `$$` for one")
         yield literal + self.template[at:], None
-
-    @property
-    def _fields(self) -> list[str]:
-        return [field.name for field in fields(self.params_type)] if self.params_type else []
 
     def _check(self) -> None:
         if not (self.title and self.key):

@@ -11,7 +11,14 @@ from typing import Any, Literal
 
 from trustgraph_prompt.authored import check
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.errors import ContractError, PromptError, RenderError, TemplateError
+from trustgraph_prompt.errors import (
+    ContractError,
+    PromptError,
+    RenderError,
+    RequestError,
+    TemplateError,
+    excerpt,
+)
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
@@ -143,6 +150,18 @@ class PromptDefinition:
         """The terms that its templates need and that neither `terms` nor the prompt itself has."""
         required = self.template.needs.required | self.system.needs.required
         return sorted(required.difference(terms, self.terms))
+
+    def require(self, terms: Iterable[str]) -> None:
+        """Raise `RequestError` (type `missing-term`) where a template of our own dialect needs more terms.
+
+        TrustGraph's writes nothing there.
+        """
+        if self.template.dialect == "jinja" and (missing := self.missing(terms)):
+            given = excerpt(", ".join(sorted(terms)) or "none")
+            raise RequestError(
+                f"the prompt `{self.id}` needs the term {', '.join(missing)}; given: {given}",
+                type="missing-term",
+            )
 
     def question(self, terms: Mapping[str, object], *, share: float = 1.0) -> Question:
         """The question with `terms` filled in, over the prompt's own. Raises as `Template.render`."""

@@ -2,41 +2,113 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from trustgraph_prompt.authored import check, read_yaml
+from trustgraph_prompt.authored import check, read_text, read_yaml
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.prompts.definition import PromptDefinition
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
-from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
+from trustgraph_prompt.prompts.example import Example
+from trustgraph_prompt.prompts.places import Places
+from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY, PromptSet
+
+SUFFIXES = (".prompt", ".yaml", ".yml")
+"""How files end that hold prompts: in the schema language, or one entry as YAML."""
 
 MAX_EXPORT = 64 * 1024 * 1024
 """Bytes an export may have."""
 
 
+@dataclass(frozen=True, slots=True)
+class PromptFiles:
+    """What prompt files say: entries by config key, as JSON text; examples; and where each entry stands."""
+
+    entries: Mapping[str, str]
+    examples: tuple[Example, ...] = ()
+    places: Mapping[str, Places] = field(default_factory=dict)
+
+    def build(self) -> PromptSet:
+        """The prompts, compiled. Raises `ConfigError` for what is wrong only in them all together."""
+        prompts = PromptSet.build(self.entries)
+        for key, error in prompts.refused.items():
+            place = self.places[key].of(error.path) if key in self.places else None
+            raise (
+                error
+                if place is None
+                else type(error)(
+                    error.message, where=place, path=error.path, found=error.found, expected=error.expected
+                )
+            )
+        return prompts
+
+
 def load(path: str | Path) -> dict[str, str]:
     """The entries in a folder of prompt files, in one prompt file, or in an export: config key -> JSON text.
 
-    A prompt file is `<id>.yaml`; `system.yaml` holds the system message of all of them. An export is a JSON
-    file: the entries by key, or TrustGraph's configuration, which has them under `prompt`. Files are checked
-    whole: raises `ConfigError` naming file, key, what was found and what was expected. The entries of an
-    export are taken as they are; `PromptSet.build` judges them.
+    Raises as `read`.
+    """
+    return dict(read(path).entries)
+
+
+def read(path: str | Path) -> PromptFiles:
+    """What a folder of prompt files says, or one of them, or an export.
+
+    A file `*.prompt` is in the schema language; it holds any number of prompts, their schemas and perhaps the
+    system message. `<id>.yaml` is one entry, `system.yaml` the system message. An export is a JSON file: the
+    entries by key, or TrustGraph's configuration, which has them under `prompt`. Files are checked whole:
+    raises `ConfigError` naming file, line and column (`*.prompt`) or key, what was found and what was
+    expected. The entries of an export are taken as they are; `PromptSet.build` judges them.
     """
     path = Path(path)
     if path.suffix == ".json":
-        return _export(path)
+        return PromptFiles(_export(path))
     if not path.is_dir():
-        return dict([_file(path)])
-    files = sorted(file for file in path.iterdir() if file.suffix in (".yaml", ".yml"))
+        return _file(path)
+    files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
     if not files:
-        raise PromptError("no prompts here", where=str(path), found="no *.yaml file", expected="one a prompt")
-    return dict(map(_file, files))
+        raise PromptError(
+            "no prompts here", where=str(path), found="no *.prompt and no *.yaml file", expected="some"
+        )
+    return together(map(_file, files))
 
 
-def _file(path: Path) -> tuple[str, str]:
+def together(parts: Iterable[PromptFiles]) -> PromptFiles:
+    """What several files say. Raises `PromptError` for an entry that two of them have."""
+    entries: dict[str, str] = {}
+    places: dict[str, Places] = {}
+    examples: list[Example] = []
+    for part in parts:
+        for key in part.entries:
+            if key in entries:
+                raise PromptError(
+                    "the system message is there twice" if key == SYSTEM_KEY else "the prompt is there twice",
+                    where=part.places[key].of(),
+                    found=key.removeprefix(PREFIX),
+                    expected=f"no other than that of {places[key].of()}",
+                )
+        entries |= part.entries
+        places |= part.places
+        examples += part.examples
+    return PromptFiles(entries, tuple(examples), places)
+
+
+def _file(path: Path) -> PromptFiles:
+    if path.suffix != ".prompt":
+        key, entry = _entry(path)
+        return PromptFiles({key: entry}, places={key: Places(str(path))})
+    from trustgraph_prompt.prompts.prompt_file import compile
+
+    written = compile(read_text(path, PromptError), str(path))
+    entries = {key: _json(entry, path) for key, entry in written.entries.items()}
+    return PromptFiles(entries, written.examples, written.places)
+
+
+def _entry(path: Path) -> tuple[str, str]:
     document = read_yaml(path, PromptError)
     if path.stem == SYSTEM_KEY:
         check(document, SYSTEM_SCHEMA, str(path), PromptError)

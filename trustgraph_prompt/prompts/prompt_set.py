@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import orjson
 
-from trustgraph_prompt.errors import ConfigError, PromptError, RequestError, excerpt
+from trustgraph_prompt.errors import ConfigError, PromptError, RequestError
 from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Question, system_template
 from trustgraph_prompt.prompts.template import Template
 
@@ -92,12 +92,7 @@ class PromptSet:
             refusal = self.refused.get(PREFIX + prompt_id)
             because = f": its definition was refused: {refusal}" if refusal else ""
             raise RequestError(f"there is no prompt `{prompt_id:.100}`{because}", type="unknown-prompt")
-        if prompt.template.dialect == "jinja" and (missing := prompt.missing(terms)):
-            given = excerpt(", ".join(sorted(terms)) or "none")
-            raise RequestError(
-                f"the prompt `{prompt.id}` needs the term {', '.join(missing)}; given: {given}",
-                type="missing-term",
-            )
+        prompt.require(terms)
         return prompt, prompt.question(terms, share=share)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from types import TracebackType
 from typing import Literal
 
@@ -56,7 +56,7 @@ class Template:
                 expected=f"at most {MAX_SOURCE:,} characters",
             )
         try:
-            return cls(source, dialect, where, *_compile(source, _sandbox(dialect)))
+            return cls(source, dialect, where, *_compile(source, dialect))
         except TemplateError as error:
             raise (error.at(where) if where else error) from error.__cause__
 
@@ -100,7 +100,9 @@ def _sandbox(dialect: Dialect) -> Sandbox:
     return Jinja() if dialect == "jinja" else Ibis()
 
 
-def _compile(source: str, sandbox: Sandbox) -> tuple[jinja2.Template, Needs]:
+@lru_cache(maxsize=64)  # a file is compiled when it is checked, and in each workspace that has it
+def _compile(source: str, dialect: Dialect) -> tuple[jinja2.Template, Needs]:
+    sandbox = _sandbox(dialect)
     try:
         # Odd escapes in string literals make Python warn about the template's author, not about us.
         with warnings.catch_warnings():

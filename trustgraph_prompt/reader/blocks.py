@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from trustgraph_prompt.reader.place import Span
 
-_SAYS_JSON = re.compile(r"[ \t]*json(?![\w-])", re.IGNORECASE)
+_SAYS_JSON = re.compile(r"[ \t]*json[ \t\r]*\n", re.IGNORECASE)
 
 
 class Block(NamedTuple):
@@ -19,7 +19,10 @@ class Block(NamedTuple):
 
 
 def json_blocks(text: str, fences: Iterable[Span]) -> list[Block]:
-    """The blocks that are closed, among all `fences` of the text. One that says `json` closes nothing."""
+    """The blocks that are closed, among all `fences` of the text, and that are no mere words in a line.
+
+    A fence that says `json` closes nothing.
+    """
     blocks: list[Block] = []
     begun: int | None = None
     for fence in fences:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trustgraph_prompt.reader.decode import NotJson
-from trustgraph_prompt.reader.repair import Reading
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.reader.repair import Reading
 
 _MOST_BRACKETS = 20_000  # in prose
 MAX_REFUSED = 1_000  # values: what is broken or refused takes longest

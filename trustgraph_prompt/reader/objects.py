@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -14,9 +15,11 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import decode, has_long_number, is_too_deep, why_not
 from trustgraph_prompt.reader.finds import MAX_REFUSED, Find, Kind, Mark, Values
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.repair import Reading, Repair
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import cut_short
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.reader.repair import Reading
 
 # Single keys that models wrap lists of objects in; a schema that declares one of them takes it back.
 _WRAPPERS = {"answer", "data", "entries", "items", "list", "objects", "output", "records", "response"} | {
@@ -52,7 +55,7 @@ class Objects:
         self._scanner = Scanner(
             contract.limits,
             names_wrapper=partial(_names_wrapper, contract),
-            repair=Repair(contract).object if contract.repair else None,
+            repair=_repair(contract) if contract.repair else None,
         )
         self._wrapper = (0, 0)
         self._aside = (0, 0)
@@ -201,6 +204,12 @@ def _as_object(contract: Contract, wrapper: dict[str, Any]) -> dict[str, Any] | 
     """What begins like a wrapper as the object that the contract takes it for, and leaves whole."""
     taken, accepted = contract.take(wrapper)
     return taken if accepted and next(iter(wrapper)) in taken else None
+
+
+def _repair(contract: Contract) -> Callable[[str, bool], Reading | None]:
+    from trustgraph_prompt.reader.repair import Repair  # its grammar takes longer to compile than all others
+
+    return Repair(contract).object
 
 
 def _repaired(index: int, find: Mark) -> Repaired:

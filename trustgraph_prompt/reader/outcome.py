@@ -8,14 +8,16 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid, excerpt
 from trustgraph_prompt.reader import place
 from trustgraph_prompt.reader.escapes import before_half_escape
-from trustgraph_prompt.reader.mend import Edit
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.reader.mend import Edit
 
 MAX_ISSUE = 300  # characters of one issue in an explanation: a path holds the keys that a model wrote
 MAX_SEARCHED = 100_000  # characters of an answer in which an explanation looks for duplicate keys

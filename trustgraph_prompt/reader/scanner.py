@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.reader import grammar
@@ -19,8 +19,10 @@ from trustgraph_prompt.reader.damage import Damage, next_value
 from trustgraph_prompt.reader.decode import value_of
 from trustgraph_prompt.reader.finds import Find, Finds, Kind, Values
 from trustgraph_prompt.reader.place import Span
-from trustgraph_prompt.reader.repair import Reading
 from trustgraph_prompt.reader.value import OpenValue, Progress, Raw
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.reader.repair import Reading
 
 _MOST_CANDIDATES = 1_000  # values, where one is looked for
 _MOST_REREAD = 200_000  # characters that were taken for a part of a broken value, and are read anew

@@ -15,7 +15,6 @@ from trustgraph_prompt.reader.blocks import json_blocks
 from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, value_of, why_not
 from trustgraph_prompt.reader.finds import Find, Kind, Values
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.reader.repair import Repair
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import cut_short
 
@@ -144,6 +143,8 @@ def _repaired(
 
     Of the values in a text that ends within one, the last was meant, if there is something of it.
     """
+    from trustgraph_prompt.reader.repair import Repair  # its grammar takes longer to compile than all others
+
     by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}
     refused: tuple[_Candidate, bool] | None = None
     for meant in Repair(contract).values(text, start, lambda value: _fit(value, contract)):

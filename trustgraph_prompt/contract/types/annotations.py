@@ -144,7 +144,7 @@ class Annotations:
             return self._classes[cls]
         if issubclass(cls, Enum):
             return self._define(cls, *_enum(cls))
-        if hasattr(cls, "__pydantic_core_schema__"):
+        if hasattr(cls, "__pydantic_core_schema__") or hasattr(cls, "__get_pydantic_core_schema__"):
             return self._model(cls)
         return self._dataclass(cls) if is_dataclass(cls) else None
 

@@ -93,7 +93,7 @@ class ResponseCache(DefaultInstance):
         """Keep what came of a text, in place of what is there.
 
         Without `ttl_seconds` it is kept for `DEFAULT_TTL_ONLINE`, or `DEFAULT_TTL_NEGATIVE` where it was
-        nothing; with none left it is not kept. Raises `ValueError` for what is no time or no JSON.
+        nothing; with no time left it changes nothing. Raises `ValueError` for what is no time or no JSON.
         """
         if ttl_seconds is None:
             ttl_seconds = self.DEFAULT_TTL_ONLINE if validation_result else self.DEFAULT_TTL_NEGATIVE
@@ -109,7 +109,9 @@ class ResponseCache(DefaultInstance):
             time.time(),
             ttl_seconds,
         )
-        self._store.set(key, entry.pack(), ttl_seconds)
+        packed = entry.pack()
+        if ttl_seconds > 0:
+            self._store.set(key, packed, ttl_seconds)
 
     def warm(self, responses: Mapping[str, str], ttl_seconds: float | None = None) -> int:
         """Read texts that are likely to come, and keep each under its key; how many held a response.

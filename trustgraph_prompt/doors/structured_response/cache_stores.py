@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from threading import Lock, Thread
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from cachetools import TLRUCache
 
 from trustgraph_prompt.ask import Cache
+
+T = TypeVar("T")
 
 PREFIX = "response:"
 
@@ -73,18 +75,17 @@ class Shared:
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name="shared response cache", daemon=True)
         self._thread.start()
-        self._closing = Lock()
+        self._lock = Lock()
+        self._is_closed = False
 
     def get(self, key: str) -> bytes | None:
-        looking = self._cache.look_up(PREFIX + key)
-        if not self._thread.is_alive():
-            looking.close()
-            return None
-        return asyncio.run_coroutine_threadsafe(looking, self._loop).result()
+        return self._run(lambda: self._cache.look_up(PREFIX + key))
 
     def set(self, key: str, value: bytes, seconds: float) -> None:
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._cache.keep, PREFIX + key, value, seconds)
+        async def keep() -> None:
+            await self._cache.keep(PREFIX + key, value, seconds)
+
+        self._run(keep)
 
     def clear(self) -> None:
         """What others share is not this process's to forget."""
@@ -93,9 +94,24 @@ class Shared:
         return 0
 
     def close(self) -> None:
-        with self._closing:
-            if self._thread.is_alive():
-                asyncio.run_coroutine_threadsafe(self._cache.close(), self._loop).result()
-                self._loop.call_soon_threadsafe(self._loop.stop)
-                self._thread.join()
-                self._loop.close()
+        if self._run(self._end, last=True):
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]], *, last: bool = False) -> T | None:
+        """What comes of some work in the thread, None once it was the last."""
+        with self._lock:
+            if self._is_closed:
+                return None
+            self._is_closed = last
+            running = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        return running.result()
+
+    async def _end(self) -> bool:
+        """Wait for those who still wait for an answer, and close the cache."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others)
+        await self._cache.close()
+        return True

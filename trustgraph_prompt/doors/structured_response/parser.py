@@ -9,9 +9,9 @@ from time import perf_counter
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.doors.structured_response.metrics import ResponseMetrics
 from trustgraph_prompt.doors.structured_response.response import StructuredResponse
-from trustgraph_prompt.doors.structured_response.schema import STRUCTURED_RESPONSE
-from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.reader import Outcome, Stage, read
+from trustgraph_prompt.doors.structured_response.schema import STRUCTURED_RESPONSE, WITH_ALL_KEYS
+from trustgraph_prompt.doors.structured_response.texts import read_text
+from trustgraph_prompt.reader import Outcome, Stage
 
 FALLBACKS: Mapping[Stage, str] = {
     Stage.NATIVE: "direct_parse",
@@ -22,7 +22,7 @@ FALLBACKS: Mapping[Stage, str] = {
 }
 """What seed 3 calls each stage."""
 
-# The names of the fields decide what is a key where quotes are missing; apart from that, any object will do.
+# Where it is no response, the names of its fields still tell what is a key where quotes are missing.
 _ANY_OBJECT = Contract.from_schema(
     {"type": ["object", "array"], "properties": {name: {} for name in STRUCTURED_RESPONSE.names()}},
     repair=True,
@@ -49,11 +49,8 @@ class ResponseParser:
 
     @classmethod
     def read(cls, response_text: str) -> Outcome:
-        """All that came of reading a text. Models that have nothing to say give None, which is empty."""
-        if isinstance(response_text, str):
-            return read(response_text, STRUCTURED_RESPONSE)
-        issue = Issue(Reason.EMPTY, f"the answer is no text but {type(response_text).__name__}")
-        return Outcome(None, Reason.EMPTY, STRUCTURED_RESPONSE, issues=(issue,))
+        """All that came of reading a text."""
+        return read_text(response_text, STRUCTURED_RESPONSE)
 
     @classmethod
     def told(cls, outcome: Outcome) -> tuple[StructuredResponse | None, str]:
@@ -74,10 +71,20 @@ class ResponseParser:
 
     @classmethod
     def repair_json(cls, broken_json: str) -> str | None:
-        """The JSON that was meant; the text itself where that is sound; None where nobody can tell."""
-        outcome = read(broken_json, _ANY_OBJECT)
-        if not outcome.ok:
-            return None
-        if outcome.stage <= Stage.DIRECT:
-            return broken_json.strip()
+        """The JSON that was meant, a response or any other object or array; None where nobody can tell.
+
+        What is sound stays as it is written.
+        """
+        for contract in (WITH_ALL_KEYS, _ANY_OBJECT):
+            outcome = read_text(broken_json, contract)
+            if outcome.ok:
+                return _written(broken_json, outcome)
+        return None
+
+
+def _written(text: str, outcome: Outcome) -> str:
+    """The value of an outcome as JSON: as it stands in the text, where that is sound."""
+    if outcome.stage > Stage.EXTRACTED:
         return json.dumps(outcome.value, ensure_ascii=False)
+    assert outcome.span is not None
+    return text[slice(*outcome.span)]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.judge import Extra
 from trustgraph_prompt.contract.versions import PROPERTY, Version
 from trustgraph_prompt.errors import ContractError
 
@@ -75,13 +76,13 @@ INVARIANTS = (
 )
 
 
-def _contract(*, repair: bool) -> Contract:
+def _contract(*, repair: bool, extra: Extra | None = "ignore") -> Contract:
     return Contract.from_schema(
         None,
         versions=SCHEMAS,
         invariants=INVARIANTS,
         repair=repair,
-        extra="ignore",
+        extra=extra,
         name="structured_response",
     )
 
@@ -90,6 +91,7 @@ STRUCTURED_RESPONSE = _contract(repair=True)
 """The contract of a structured response, of whichever version it says that it is."""
 
 WITHOUT_REPAIR = _contract(repair=False)
+WITH_ALL_KEYS = _contract(repair=True, extra=None)
 
 
 def version_of(written: object) -> str:

@@ -1,0 +1,317 @@
+"""What every cache of structured responses promises (seed 3): in memory, and in a Redis for several."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from tests.support.redis_server import RedisServer
+from trustgraph_prompt.ask import RedisCache
+from trustgraph_prompt.doors.structured_response import (
+    ReasonCode,
+    ResponseCache,
+    ResponseMetrics,
+    ResponseParser,
+    StructuredResponse,
+)
+
+PATIENCE = 60.0  # the machine may be busy
+SOUND = '{"answer": "test", "items_shown": 5, "sources": [{"title": "ADR.21"}]}'
+
+
+@pytest.fixture(params=["memory", pytest.param("redis", marks=pytest.mark.redis)])
+def cache(request: pytest.FixtureRequest) -> Iterator[ResponseCache]:
+    if request.param == "memory":
+        yield ResponseCache()
+        return
+    cache = ResponseCache(shared=RedisCache(request.getfixturevalue("redis_server").url, timeout=PATIENCE))
+    yield cache
+    cache.close()
+
+
+def keep(cache: ResponseCache, key: str, text: str = SOUND, **options: Any) -> StructuredResponse | None:
+    """Parse a text and keep it, as seed 3 does."""
+    response, fallback = ResponseParser.parse_with_fallbacks(text, enable_metrics=False)
+    cache.set(
+        key,
+        raw_response=text,
+        parsed_json=response.to_dict() if response else None,
+        structured_response=response,
+        validation_result=response is not None,
+        reason_code=ReasonCode.SUCCESS if response else ReasonCode.INVALID_JSON,
+        fallback_used=fallback,
+        **options,
+    )
+    return response
+
+
+def test_what_was_kept_is_there_again(cache: ResponseCache) -> None:
+    response = keep(cache, "a", ttl_seconds=300)
+
+    entry = cache.get("a")
+
+    assert entry is not None
+    assert (entry.structured_response, entry.raw_response) == (response, SOUND)
+    assert entry.parsed_json == response.to_dict() if response else False
+    assert (entry.validation_result, entry.reason_code) == (True, ReasonCode.SUCCESS)
+    assert (entry.fallback_used, entry.ttl_seconds) == ("direct_parse", 300)
+    assert cache.get("b") is None
+    stats = cache.get_stats()
+    assert (stats["hits"], stats["misses"], stats["hit_rate"]) == (1, 1, 0.5)
+
+
+def test_a_failure_that_is_known_is_there_again_too(cache: ResponseCache) -> None:
+    keep(cache, "a", "not json")
+
+    entry = cache.get("a")
+
+    assert entry is not None
+    assert (entry.structured_response, entry.validation_result) == (None, False)
+    assert entry.fallback_used == "parse_failed: no JSON in the answer"
+    assert entry.ttl_seconds == ResponseCache.DEFAULT_TTL_NEGATIVE < ResponseCache.DEFAULT_TTL_ONLINE
+    assert cache.get_stats()["negative_hits"] == 1
+
+
+def test_nobody_changes_what_others_find(cache: ResponseCache) -> None:
+    response = keep(cache, "a")
+    assert response is not None
+    response.items_shown = 99
+    response.sources[0]["title"] = "changed"
+    for _ in range(2):
+        entry = cache.get("a")
+
+        assert entry is not None
+        found, parsed = entry.structured_response, entry.parsed_json
+        assert found is not None
+        assert parsed is not None
+        assert (found.items_shown, found.sources) == (5, [{"title": "ADR.21"}])
+        assert parsed["sources"] == [{"title": "ADR.21"}]
+        found.items_total = 7
+        found.sources.clear()
+        parsed["sources"].clear()
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1", "2.0"])
+def test_a_response_of_any_version_is_kept_and_that_it_was_cut(cache: ResponseCache, version: str) -> None:
+    response, _ = ResponseParser.parse_with_fallbacks(SOUND[:-1], enable_metrics=False)
+    assert response is not None
+    moved = response.migrate(version)
+    cache.set("a", SOUND[:-1], None, moved, True, ReasonCode.SUCCESS, "repaired_json")
+
+    entry = cache.get("a")
+
+    assert entry is not None
+    assert entry.structured_response == moved
+    assert moved.truncated
+
+
+def test_the_last_one_under_a_key_counts(cache: ResponseCache) -> None:
+    keep(cache, "a", "not json")
+    keep(cache, "a", SOUND)
+
+    entry = cache.get("a")
+    assert entry is not None
+    assert entry.validation_result
+
+
+def test_with_no_time_left_nothing_is_kept(cache: ResponseCache) -> None:
+    keep(cache, "a", ttl_seconds=0)
+    keep(cache, "b", ttl_seconds=-5)
+    keep(cache, "c", ttl_seconds=60)
+    keep(cache, "c", "not json", ttl_seconds=0)
+
+    assert cache.get("a") is cache.get("b") is None
+    entry = cache.get("c")
+    assert entry is not None
+    assert entry.validation_result
+
+
+def test_it_is_warmed_with_texts_that_are_likely_to_come(cache: ResponseCache) -> None:
+    assert cache.warm({"a": SOUND, "b": f"So: {SOUND}", "c": "not json"}, ttl_seconds=600) == 2
+
+    entries = [cache.get(key) for key in "abc"]
+    assert [entry and entry.fallback_used for entry in entries] == [
+        "direct_parse",
+        "extracted_json",
+        "parse_failed: no JSON in the answer",
+    ]
+    assert [entry and entry.reason_code for entry in entries][2] is ReasonCode.EXTRACTION_FAILED
+
+
+def test_what_is_no_json_or_no_time_is_refused(cache: ResponseCache) -> None:
+    with pytest.raises(ValueError, match="keeps JSON"):
+        cache.set("a", "x", {"when": object()}, None, False, ReasonCode.SUCCESS, "direct_parse")
+    for seconds in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="for some seconds"):
+            keep(cache, "a", ttl_seconds=seconds)
+
+
+def test_many_threads_at_once(cache: ResponseCache) -> None:
+    def work(thread: int) -> int:
+        found = 0
+        for n in range(50):
+            keep(cache, f"{thread}-{n}")
+            found += cache.get(f"{thread}-{n}") is not None
+        return found
+
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(work, range(8))) == 400
+    assert cache.get_stats()["hits"] == 400
+
+
+def test_lookups_are_told_to_metrics_that_are_handed_in() -> None:
+    metrics, told = ResponseMetrics(), {}
+    metrics.set_exporter(lambda name, value: told.update({name: value}))
+    cache = ResponseCache(metrics=metrics)
+
+    keep(cache, "a")
+    for key in "aab":
+        cache.get(key)
+
+    assert told == {"response_cache_hits": 2, "response_cache_misses": 1}
+
+
+class TestInMemory:
+    def test_what_was_used_least_recently_goes_first_and_replacing_evicts_nothing(self) -> None:
+        cache = ResponseCache(max_size=2)
+        keep(cache, "a")
+        keep(cache, "b")
+        keep(cache, "b")
+        assert cache.get("a")
+        keep(cache, "c")
+
+        assert [cache.get(key) is not None for key in "abc"] == [True, False, True]
+        assert cache.get_stats()["size"] == 2
+
+    def test_time_is_that_of_a_clock_that_nobody_sets(self) -> None:
+        now = 0.0
+        cache = ResponseCache(clock=lambda: now)
+        keep(cache, "a", ttl_seconds=10)
+        keep(cache, "b", ttl_seconds=20)
+        keep(cache, "c")
+
+        now = 9.9
+        assert cache.get("a")
+        now = 10.1
+        assert cache.get("a") is None
+        assert cache.get_stats()["size"] == 2
+        now = ResponseCache.DEFAULT_TTL_ONLINE + 0.1
+        assert cache.get_stats()["size"] == 0
+
+    def test_one_without_room_keeps_nothing(self) -> None:
+        cache = ResponseCache(max_size=0)
+        keep(cache, "a")
+
+        assert cache.get("a") is None
+        assert cache.get_stats()["size"] == 0
+
+    def test_clearing_forgets_entries_and_keeps_counts(self) -> None:
+        cache = ResponseCache()
+        keep(cache, "a")
+        cache.get("a")
+        cache.clear()
+
+        assert cache.get("a") is None
+        stats = cache.get_stats()
+        assert (stats["size"], stats["hits"], stats["misses"]) == (0, 1, 1)
+
+    def test_the_constants_are_the_seeds(self) -> None:
+        assert (ResponseCache.DEFAULT_TTL_ONLINE, ResponseCache.DEFAULT_TTL_CI) == (300, 3600)
+        assert ResponseCache.MAX_CACHE_SIZE == ResponseCache().get_stats()["max_size"] == 1000
+
+
+class TestKeys:
+    def test_the_order_of_documents_does_not_matter_and_everything_else_does(self) -> None:
+        parts: dict[str, Any] = {
+            "model_id": "ollama/qwen2.5",
+            "prompt_version": "v1.0",
+            "query": "What ADRs exist?",
+            "doc_ids": ["adr-21", "adr-22"],
+            "raw_text": SOUND,
+        }
+        key = ResponseCache.compute_key(**parts)
+
+        assert ResponseCache.compute_key(**{**parts, "doc_ids": ["adr-22", "adr-21"]}) == key
+        assert len(key) == 64
+        others = {ResponseCache.compute_key(**{**parts, name: "other"}) for name in parts}
+        assert len(others | {key}) == 6
+
+    def test_documents_may_be_named_by_anything(self) -> None:
+        def key(*ids: object) -> str:
+            return ResponseCache.compute_key("m", "v", "q", ids, "\ud800")
+
+        assert key(1, "1", None, (1, 2), "b") == key("b", (1, 2), None, "1", 1)
+        assert len({key(1), key("1"), key(None), key(), key("ab"), key("ba")}) == 6
+        assert ResponseCache.compute_key("m", "v", "q", "ab", "") != ResponseCache.compute_key(
+            "m", "v", "q", "ba", ""
+        )
+        assert ResponseCache.compute_key("m", "v", "q", None, "") == ResponseCache.compute_key(
+            "m", "v", "q", [], ""
+        )
+
+
+@pytest.mark.redis
+class TestShared:
+    def test_two_processes_share_one(self, redis_server: RedisServer) -> None:
+        one, other = (ResponseCache(shared=RedisCache(redis_server.url, timeout=PATIENCE)) for _ in range(2))
+        keep(one, "a")
+        assert one.get("a")
+
+        assert other.get("a") == one.get("a")
+        one.clear()
+        assert other.get("a")
+        one.close()
+        other.close()
+
+    def test_one_that_is_gone_is_a_miss(self, redis_server: RedisServer) -> None:
+        cache = ResponseCache(shared=RedisCache(redis_server.url, timeout=PATIENCE))
+        keep(cache, "a")
+        assert cache.get("a")
+        redis_server.stop()
+
+        assert cache.get("a") is None
+        keep(cache, "a")
+        cache.close()
+        cache.close()
+        assert cache.get("a") is None
+        keep(cache, "a")
+
+    @pytest.mark.parametrize(
+        "stored",
+        [
+            b"",
+            b"\xff",
+            b"[]",
+            b"{}",
+            b"[" * 100_000,
+            json.dumps({"raw_response": 5}).encode(),
+            json.dumps(
+                {
+                    "raw_response": "",
+                    "parsed_json": None,
+                    "structured_response": {"answer": "a", "items_shown": 9, "items_total": 1},
+                    "truncated": False,
+                    "validation_result": True,
+                    "reason_code": "success",
+                    "fallback_used": "direct_parse",
+                    "created_at": 0,
+                    "ttl_seconds": 1,
+                }
+            ).encode(),
+        ],
+        ids=lambda stored: repr(stored[:20]),
+    )
+    async def test_what_somebody_else_has_put_there_is_a_miss(
+        self, redis_server: RedisServer, stored: bytes
+    ) -> None:
+        shared = RedisCache(redis_server.url, timeout=PATIENCE)
+        await shared.set("response:a", stored, 60)
+        await shared.close()
+        cache = ResponseCache(shared=RedisCache(redis_server.url, timeout=PATIENCE))
+
+        assert cache.get("a") is None
+        cache.close()

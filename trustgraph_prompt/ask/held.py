@@ -1,0 +1,44 @@
+"""What a server may hold an answer to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.references import References
+
+_DEFINITIONS = ("$schema", "$defs", "definitions")
+
+
+def held_to(contract: Contract) -> Mapping[str, Any] | None:
+    """The schema of the answer, the same whatever that says; None where there is none that servers take.
+
+    They want an object at the root: of a list of objects it is one that holds the list, and is taken for the
+    list when it is read. What the contract does beyond its schema (extra keys, conversion, repair, rules) is
+    done afterwards: it leaves what meets the schema as it is, or refuses it either way.
+    """
+    schema = contract.schema
+    if contract.format != "json" or contract.versions or not isinstance(schema, dict):
+        return None
+    if schema.get("type") != "object":
+        return None
+    return _wrapped(schema) if contract.many else schema
+
+
+def _wrapped(schema: dict[str, Any]) -> Mapping[str, Any] | None:
+    references = [part["$ref"] for _, part in References(schema).subschemas() if "$ref" in part]
+    if not all(str(one).startswith(("#/$defs/", "#/definitions/")) for one in references):
+        return None  # it would lead elsewhere, now that the root is another
+    return {
+        **{keyword: schema[keyword] for keyword in _DEFINITIONS if keyword in schema},
+        "type": "object",
+        "properties": {
+            "items": {
+                "type": "array",
+                "items": {name: value for name, value in schema.items() if name not in _DEFINITIONS},
+            }
+        },
+        "required": ["items"],
+        "additionalProperties": False,
+    }

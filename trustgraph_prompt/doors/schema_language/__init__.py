@@ -1,0 +1,32 @@
+"""The run time of the schema language (seed 5): prompts and schemas of a text, and a model that answers."""
+
+from __future__ import annotations
+
+from trustgraph_prompt.doors.schema_language.asked import MAX_SCHEMA_RETRIES
+from trustgraph_prompt.doors.schema_language.models import schema_to_pydantic
+from trustgraph_prompt.doors.schema_language.specs import (
+    EscalationEvent,
+    EscalationSpec,
+    OnEscalation,
+    PromptSpec,
+)
+from trustgraph_prompt.doors.schema_language.types import DSL_TYPE_MAP, type_expr_to_python_type
+from trustgraph_prompt.doors.schema_language.workflow import Workflow
+from trustgraph_prompt.errors import JSONParseError, SchemaValidationError
+from trustgraph_prompt.language.nodes import SchemaDef, TypeExpr
+
+__all__ = [
+    "DSL_TYPE_MAP",
+    "MAX_SCHEMA_RETRIES",
+    "EscalationEvent",
+    "EscalationSpec",
+    "JSONParseError",
+    "OnEscalation",
+    "PromptSpec",
+    "SchemaDef",
+    "SchemaValidationError",
+    "TypeExpr",
+    "Workflow",
+    "schema_to_pydantic",
+    "type_expr_to_python_type",
+]

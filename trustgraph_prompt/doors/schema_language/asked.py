@@ -1,0 +1,122 @@
+"""A prompt of a workflow as it is asked, made of a text of the language or of a spec (seed 5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.doors.schema_language.defaults import Defaults
+from trustgraph_prompt.doors.schema_language.models import Models
+from trustgraph_prompt.doors.schema_language.specs import PromptSpec, unknown
+from trustgraph_prompt.doors.schema_language.types import type_expr_to_python_type
+from trustgraph_prompt.doors.schema_language.wording import WORDING
+from trustgraph_prompt.errors import SchemaValidationError, StructuredOutputInvalid
+from trustgraph_prompt.language import File
+from trustgraph_prompt.language.nodes import PromptDef
+from trustgraph_prompt.language.spell import spell_type
+from trustgraph_prompt.llm import RuntimeConfig
+from trustgraph_prompt.prompts import PromptDefinition, Question, Template
+from trustgraph_prompt.prompts.language import Types, definition_of
+
+MAX_SCHEMA_RETRIES = 3
+"""How often a question is put until its answer is as expected, in all, unless its prompt says otherwise."""
+
+_OF_LINES: Mapping[str, Any] = {"extra": "ignore", "coerce": True, "attempts": MAX_SCHEMA_RETRIES}
+_OF_JSON: Mapping[str, Any] = {**_OF_LINES, "fences": "one"}
+_NO_SYSTEM = Template.compile("", where="system")
+_SPOKEN = Template.compile("{{ body }}")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What it expects is called `schema_name`; `finish` makes the result of an accepted value."""
+
+    definition: PromptDefinition
+    schema_name: str
+    spoken: Callable[[Mapping[str, Any]], Question]
+    finish: Callable[[Any], Any]
+    output_schema: Callable[[], Any]
+
+    def question(self, terms: Mapping[str, Any]) -> Question:
+        """The question, and at its end how to answer it. Raises `RequestError` for terms that are missing."""
+        question, instructions = self.spoken(terms), self.definition.contract.instructions(WORDING)
+        return replace(question, prompt=f"{question.prompt}\n\n{instructions}") if instructions else question
+
+
+def from_text(
+    file: File, declared: PromptDef, models: Models, defaults: Defaults, types: Types, where: str | None
+) -> tuple[PromptSpec, Asked]:
+    """A prompt of a file. Raises `ConfigError`."""
+    by_default = _OF_LINES if declared.layout == "jsonl" else _OF_JSON
+    definition = definition_of(file, declared, types=types, defaults=by_default, where=where)
+    system = Template.compile(file.system, where="system") if file.system else _NO_SYSTEM
+    definition = definition.under(system)
+
+    def spoken(terms: Mapping[str, Any]) -> Question:
+        definition.require(terms)
+        return definition.question(terms)
+
+    expecting = declared.expecting
+    spec = PromptSpec(
+        body=lambda terms: spoken(terms).prompt,
+        model=definition.config.model,
+        schema=None if expecting is None else spell_type(expecting),
+        escalation=definition.escalation,
+    )
+    if expecting is None:
+        return spec, Asked(definition, "", spoken, _as_it_is, lambda: None)
+    return spec, Asked(
+        definition,
+        spell_type(expecting),
+        spoken,
+        partial(defaults.filled, expr=expecting),
+        lambda: type_expr_to_python_type(expecting, models.annotations),
+    )
+
+
+def from_spec(name: str, spec: PromptSpec, schemas: Mapping[str, Any]) -> Asked:
+    """A prompt by its spec. Raises `PromptError` where there is no schema of its name."""
+    schema_name = spec.schema or ""
+    model = schema_name.removesuffix("[]")
+    if model and model not in schemas:
+        raise unknown("schema", model, schemas, where=f"prompt {name}")
+    expected = schemas.get(model)
+    output = list[expected] if schema_name.endswith("[]") else expected  # type: ignore[valid-type]
+    contract = (
+        Contract.from_schema(None, format="text")
+        if expected is None
+        else Contract.of(output, extra="ignore", coerce=True, fences="one")
+    )
+    definition = PromptDefinition(
+        name,
+        _SPOKEN,
+        contract,
+        RuntimeConfig(model=spec.model),
+        attempts=1 if expected is None else MAX_SCHEMA_RETRIES,
+        system=_NO_SYSTEM,
+        escalation=spec.escalation,
+    )
+
+    def finish(value: Any) -> Any:
+        try:
+            built = contract.build(value)
+        except StructuredOutputInvalid as invalid:  # by the model's own validators
+            errors = [str(issue) for issue in invalid.issues]
+            raise SchemaValidationError(schema_name, errors, json.dumps(value), cause=invalid) from invalid
+        return [one.model_dump() for one in built] if isinstance(built, list) else built.model_dump()
+
+    return Asked(
+        definition,
+        schema_name,
+        lambda terms: Question("", spec.body(terms)),
+        _as_it_is if expected is None else finish,
+        lambda: output,
+    )
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

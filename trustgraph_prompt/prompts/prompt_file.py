@@ -1,0 +1,189 @@
+"""A file in the schema language, compiled: entries of the config topic, and the examples to try them with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from trustgraph_prompt.authored import check
+from trustgraph_prompt.errors import ConfigError, PromptError
+from trustgraph_prompt.language import File, locate, parse, to_json_schema
+from trustgraph_prompt.language.nodes import ListOf, Name, Position, PromptDef
+from trustgraph_prompt.prompts import example
+from trustgraph_prompt.prompts.definition import PromptDefinition, system_template
+from trustgraph_prompt.prompts.entry import SCHEMA
+from trustgraph_prompt.prompts.example import Example
+from trustgraph_prompt.prompts.places import Places
+from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
+
+_EXPECTING = "`expecting …` behind the name of the prompt"
+
+_SAID_OTHERWISE = {
+    "dialect": "no dialect: templates are Jinja here",
+    "prompt": "`text: …`",
+    "response-type": _EXPECTING,
+    "schema": _EXPECTING,
+    "object-schema": _EXPECTING,
+    "many": _EXPECTING,
+    "escalate": '`escalate if ~ "…"`',
+}
+"""Keys of an entry that are no clauses, and what is written instead."""
+
+CLAUSES: Mapping[str, Any] = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {key: value for key, value in SCHEMA["properties"].items() if key not in _SAID_OTHERWISE},
+}
+"""The clauses of a prompt beside its text, its examples and `escalate if`: keys of its entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What one file says: entries by config key, where each of them stands, and the examples."""
+
+    entries: Mapping[str, Mapping[str, Any]]
+    places: Mapping[str, Places]
+    examples: tuple[Example, ...]
+
+
+def compile(source: str, where: str) -> Written:
+    """What a text in the schema language says, as entries; `where` is the name of its file.
+
+    Raises `ConfigError` with file, line and column for what is wrong first; the rest are its `others`.
+    """
+    file = parse(source, where=where)
+    prompts = [_Prompt(prompt, file, where) for prompt in file.prompts]
+    problems = [*_problems_of_system(file, where), *(one for prompt in prompts for one in prompt.problems())]
+    if problems:
+        first, *others = problems
+        first.others = tuple(others)
+        raise first
+    entries: dict[str, Mapping[str, Any]] = {prompt.key: prompt.entry for prompt in prompts}
+    places = {prompt.key: prompt.places for prompt in prompts}
+    if file.system is not None:
+        entries[SYSTEM_KEY] = _system(file.system)
+        places[SYSTEM_KEY] = Places(where, file.system_at)
+    examples = tuple(one for prompt in prompts for one in prompt.examples())
+    return Written(entries, places, examples)
+
+
+def _system(text: str) -> dict[str, str]:
+    return {"dialect": "jinja", "prompt": text}
+
+
+def _problems_of_system(file: File, where: str) -> Iterator[ConfigError]:
+    if file.system is not None:
+        try:
+            system_template(_system(file.system))
+        except ConfigError as error:
+            yield _at(error, Places(where, file.system_at).of(), "")
+
+
+class _Prompt:
+    """One prompt of a file, and the entry that it is."""
+
+    def __init__(self, prompt: PromptDef, file: File, where: str) -> None:
+        self._prompt = prompt
+        self._file = file
+        self.key = PREFIX + prompt.name
+        self.places = Places(where, prompt.at, prompt.places)
+
+    @property
+    def entry(self) -> dict[str, Any]:
+        """The entry of the config topic."""
+        prompt = self._prompt
+        entry = {"dialect": "jinja", **prompt.settings, **self._answer()}
+        if prompt.model is not None:
+            entry["model"] = {"name": prompt.model, **prompt.settings.get("model", {})}
+        if prompt.escalation is not None:
+            entry["escalate"] = {"op": prompt.escalation.op, "value": prompt.escalation.value}
+        return {**entry, "prompt": prompt.text}
+
+    def _answer(self) -> dict[str, Any]:
+        """What `expecting` says of the answer."""
+        expected, layout = self._prompt.expecting, self._prompt.layout
+        if expected is None:
+            return {"response-type": "text"}
+        many = isinstance(expected, ListOf)
+        schema = to_json_schema(self._file, expected.item if isinstance(expected, ListOf) else expected)
+        answer = {"response-type": layout, **({"schema": schema} if schema else {})}
+        return {**answer, "many": True} if many and layout == "json" else answer
+
+    def examples(self) -> Iterator[Example]:
+        """Its examples, of which `problems` found nothing wrong."""
+        for one in self._prompt.examples:
+            places = Places(self.places.file, one.at, one.places)
+            yield Example.from_settings(self._prompt.name, one.settings, name=one.name or "", places=places)
+
+    def problems(self) -> Iterator[ConfigError]:
+        """What is wrong with it, each with its place."""
+        clauses = list(self._problems_of_clauses())
+        yield from clauses
+        if not clauses:
+            try:
+                PromptDefinition.from_entry(self._prompt.name, self.entry)
+            except ConfigError as error:
+                for one in (error, *error.others):
+                    yield _at(one, self._place(one.path), one.path if one.path in self.places.parts else "")
+        for given in self._prompt.examples:
+            places = Places(self.places.file, given.at, given.places)
+            yield from _held(given.settings, example.SCHEMA, places)
+
+    def _problems_of_clauses(self) -> Iterator[ConfigError]:
+        prompt, settings = self._prompt, self._prompt.settings
+        if not prompt.name:
+            yield PromptError("a prompt has a name", where=self.places.of(), found="", expected="one")
+        for key, instead in _SAID_OTHERWISE.items():
+            if key in settings:
+                yield PromptError(
+                    "this is said in another way here",
+                    where=self.places.of(f"/{key}"),
+                    path=f"/{key}",
+                    found=settings[key],
+                    expected=instead,
+                )
+        clauses = {key: value for key, value in settings.items() if key not in _SAID_OTHERWISE}
+        yield from _held(clauses, CLAUSES, self.places)
+        model = settings.get("model")
+        if prompt.model is not None and isinstance(model, Mapping) and "name" in model:
+            yield PromptError(
+                "the model is named twice",
+                where=self.places.of("/model/name"),
+                path="/model/name",
+                found=model["name"],
+                expected=f"none beside `using model`, which says {prompt.model!r}",
+            )
+
+    def _place(self, path: str) -> str | None:
+        """Where that stands which is at a path of the entry."""
+        prompt = self._prompt
+        if path.startswith("/schema"):
+            expected = prompt.expecting
+            of = expected.item if isinstance(expected, ListOf) else expected
+            name = of.name if isinstance(of, Name) else ""
+            return self._at(locate(self._file, name, path.removeprefix("/schema")) or self._expecting)
+        if path == "/response-type":
+            return self._at(self._expecting)
+        return self.places.of("/text" if path == "/prompt" else path)
+
+    @property
+    def _expecting(self) -> Position | None:
+        return self._prompt.at if self._prompt.expecting is None else self._prompt.expecting.at
+
+    def _at(self, position: Position | None) -> str | None:
+        return Places(self.places.file, position).of()
+
+
+def _held(settings: Mapping[str, Any], schema: Mapping[str, Any], places: Places) -> Iterator[ConfigError]:
+    """What a schema does not allow in some clauses."""
+    try:
+        check(settings, schema, places.file or "", PromptError)
+    except ConfigError as error:
+        for one in (error, *error.others):
+            yield _at(one, places.of(one.path), one.path)
+
+
+def _at(error: ConfigError, where: str | None, path: str) -> ConfigError:
+    """The same error, said of a place in the file."""
+    return type(error)(error.message, where=where, path=path, found=error.found, expected=error.expected)
