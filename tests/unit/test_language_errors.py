@@ -53,7 +53,7 @@ def wrong(text: str) -> list[str]:
         ("schema A:\n  a: '\\d'", "2:6: \\d means nothing; a backslash itself is written \\\\"),
         ("schema A:\n  a: '\\ud800'", "2:6: half a character"),
         ("schema A:\n  a: 1e999", "2:6: this number is too large"),
-        ("schema A:\n  a: \x00", "2:6: no text has the character U+0000"),
+        ("schema A:\n  a: \x00", "2:6: no text has this character: U+0000"),
         ("prompt x", "1:9: something is missing here (found 'the end of the line', expected using model, expecting or"),
         ("prompt x:", "1:8: the prompt x has no text (found 'nothing', expected text:"),
         ("prompt x:\n  attempts: 2", "1:8: the prompt x has no text"),

@@ -182,7 +182,7 @@ class TestModels:
 
     async def test_what_goes_too_deep_for_pydantic_can_still_be_asked_for(self) -> None:
         workflow = Workflow.load(
-            circle(300) + 'prompt p expecting S0: "?"\n', Script(ScriptedAnswer('{"next": {}}'))
+            circle(100) + 'prompt p expecting S0: "?"\n', Script(ScriptedAnswer('{"next": {}}'))
         )
         assert await workflow.call_llm("p") == {"next": {"next": None}}
         with pytest.raises(ConfigError, match="Pydantic makes no models of these schemas"):
