@@ -19,8 +19,10 @@ class Places:
     parts: Mapping[str, Position] = field(default_factory=dict)
 
     def of(self, path: str = "") -> str | None:
-        """`file:line:column` of the part, or of the smallest that holds it."""
+        """`file:line:column` of the part, or of the smallest that holds it; without a file in words."""
         while path and path not in self.parts:
             path = path.rpartition("/")[0]
         at = self.parts.get(path, self.start)
-        return self.file if at is None else f"{self.file}:{at.line}:{at.column}"
+        if at is None:
+            return self.file
+        return f"{self.file}:{at.line}:{at.column}" if self.file else f"line {at.line}, column {at.column}"

@@ -17,6 +17,8 @@ from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.places import Places
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 
+Types = Mapping[str, Mapping[str, Any]]
+
 _EXPECTING = "`expecting …` behind the name of the prompt"
 
 _SAID_OTHERWISE = {
@@ -40,20 +42,29 @@ CLAUSES: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one file says: entries by config key, where each of them stands, and the examples."""
+    """What one file says, as a tree; its entries by config key, where each of them stands, and the examples."""
 
+    file: File
     entries: Mapping[str, Mapping[str, Any]]
     places: Mapping[str, Places]
     examples: tuple[Example, ...]
 
 
-def compile(source: str, where: str) -> Written:
+def compile(
+    source: str,
+    where: str | None = None,
+    *,
+    types: Types | None = None,
+    defaults: Mapping[str, Mapping[str, Any]] | None = None,
+) -> Written:
     """What a text in the schema language says, as entries; `where` is the name of its file.
 
-    Raises `ConfigError` with file, line and column for what is wrong first; the rest are its `others`.
+    `types` are those beside the language's own, as in `parse`. `defaults` are clauses for prompts that do not
+    have them, of answers that are `json`, and of those that are `jsonl`. Raises `ConfigError` with file, line
+    and column for what is wrong first; the rest are its `others`.
     """
-    file = parse(source, where=where)
-    prompts = [_Prompt(prompt, file, where) for prompt in file.prompts]
+    file = parse(source, where=where, types=types)
+    prompts = [_Prompt(prompt, file, where, types, defaults or {}) for prompt in file.prompts]
     problems = [*_problems_of_system(file, where), *(one for prompt in prompts for one in prompt.problems())]
     if problems:
         first, *others = problems
@@ -65,14 +76,14 @@ def compile(source: str, where: str) -> Written:
         entries[SYSTEM_KEY] = _system(file.system)
         places[SYSTEM_KEY] = Places(where, file.system_at)
     examples = tuple(one for prompt in prompts for one in prompt.examples())
-    return Written(entries, places, examples)
+    return Written(file, entries, places, examples)
 
 
 def _system(text: str) -> dict[str, str]:
     return {"dialect": "jinja", "prompt": text}
 
 
-def _problems_of_system(file: File, where: str) -> Iterator[ConfigError]:
+def _problems_of_system(file: File, where: str | None) -> Iterator[ConfigError]:
     if file.system is not None:
         try:
             system_template(_system(file.system))
@@ -83,9 +94,18 @@ def _problems_of_system(file: File, where: str) -> Iterator[ConfigError]:
 class _Prompt:
     """One prompt of a file, and the entry that it is."""
 
-    def __init__(self, prompt: PromptDef, file: File, where: str) -> None:
+    def __init__(
+        self,
+        prompt: PromptDef,
+        file: File,
+        where: str | None,
+        types: Types | None,
+        defaults: Mapping[str, Mapping[str, Any]],
+    ) -> None:
         self._prompt = prompt
         self._file = file
+        self._types = types
+        self._defaults = {} if prompt.expecting is None else defaults.get(prompt.layout, {})
         self.key = PREFIX + prompt.name
         self.places = Places(where, prompt.at, prompt.places)
 
@@ -93,7 +113,7 @@ class _Prompt:
     def entry(self) -> dict[str, Any]:
         """The entry of the config topic."""
         prompt = self._prompt
-        entry = {"dialect": "jinja", **prompt.settings, **self._answer()}
+        entry = {"dialect": "jinja", **self._defaults, **prompt.settings, **self._answer()}
         if prompt.model is not None:
             entry["model"] = {"name": prompt.model, **prompt.settings.get("model", {})}
         if prompt.escalation is not None:
@@ -106,7 +126,8 @@ class _Prompt:
         if expected is None:
             return {"response-type": "text"}
         many = isinstance(expected, ListOf)
-        schema = to_json_schema(self._file, expected.item if isinstance(expected, ListOf) else expected)
+        one = expected.item if isinstance(expected, ListOf) else expected
+        schema = to_json_schema(self._file, one, types=self._types)
         answer = {"response-type": layout, **({"schema": schema} if schema else {})}
         return {**answer, "many": True} if many and layout == "json" else answer
 
