@@ -42,7 +42,7 @@ CLAUSES: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one file says, as a tree; its entries by config key, where each of them stands, and the examples."""
+    """What one file says: its tree, entries by config key, where each of them stands, and the examples."""
 
     file: File
     entries: Mapping[str, Mapping[str, Any]]
