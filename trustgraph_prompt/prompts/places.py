@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Places in a file, by JSON Pointer; `start` is that of the whole. Without a file, of what is in none."""
+    """Places in a text, by JSON Pointer; `start` is that of the whole, `file` names its file, if any."""
 
     file: str | None = None
     start: Position | None = None
     parts: Mapping[str, Position] = field(default_factory=dict)
 
     def of(self, path: str = "") -> str | None:
-        """`file:line:column` of the part, or of the smallest that holds it; without a file in words."""
+        """`file:line:column` of the part, or of the smallest one around it; without a file the rest."""
         while path and path not in self.parts:
             path = path.rpartition("/")[0]
         at = self.parts.get(path, self.start)

@@ -42,48 +42,61 @@ CLAUSES: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one file says: its tree, entries by config key, where each of them stands, and the examples."""
+    """What one file says: entries by config key, where each of them stands, and the examples."""
 
-    file: File
     entries: Mapping[str, Mapping[str, Any]]
     places: Mapping[str, Places]
     examples: tuple[Example, ...]
 
 
-def compile(
-    source: str,
-    where: str | None = None,
-    *,
-    types: Types | None = None,
-    defaults: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Written:
+def compile(source: str, where: str) -> Written:
     """What a text in the schema language says, as entries; `where` is the name of its file.
 
-    `types` are those beside the language's own, as in `parse`. `defaults` are clauses for prompts that do not
-    have them, of answers that are `json`, and of those that are `jsonl`. Raises `ConfigError` with file, line
-    and column for what is wrong first; the rest are its `others`.
+    Raises `ConfigError` with file, line and column for what is wrong first; the rest are its `others`.
     """
-    file = parse(source, where=where, types=types)
-    prompts = [_Prompt(prompt, file, where, types, defaults or {}) for prompt in file.prompts]
+    file = parse(source, where=where)
+    prompts = [_Prompt(prompt, file, where) for prompt in file.prompts]
     problems = [*_problems_of_system(file, where), *(one for prompt in prompts for one in prompt.problems())]
-    if problems:
-        first, *others = problems
-        first.others = tuple(others)
-        raise first
+    _raise(problems)
     entries: dict[str, Mapping[str, Any]] = {prompt.key: prompt.entry for prompt in prompts}
     places = {prompt.key: prompt.places for prompt in prompts}
     if file.system is not None:
         entries[SYSTEM_KEY] = _system(file.system)
         places[SYSTEM_KEY] = Places(where, file.system_at)
     examples = tuple(one for prompt in prompts for one in prompt.examples())
-    return Written(file, entries, places, examples)
+    return Written(entries, places, examples)
+
+
+def definition_of(
+    file: File,
+    prompt: PromptDef,
+    *,
+    types: Types | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    where: str | None = None,
+) -> PromptDefinition:
+    """A prompt of a file, compiled; `where` is the name of the file.
+
+    `types` are those beside the language's own, as in `parse`. `defaults` are keys about answers, for prompts
+    that do not say otherwise and expect more than a text. Raises `ConfigError` as `compile`.
+    """
+    declared = _Prompt(prompt, file, where, types, defaults)
+    _raise(list(declared.problems_of_clauses()))
+    return declared.definition()
+
+
+def _raise(problems: list[ConfigError]) -> None:
+    if problems:
+        first, *others = problems
+        first.others = tuple(others)
+        raise first
 
 
 def _system(text: str) -> dict[str, str]:
     return {"dialect": "jinja", "prompt": text}
 
 
-def _problems_of_system(file: File, where: str | None) -> Iterator[ConfigError]:
+def _problems_of_system(file: File, where: str) -> Iterator[ConfigError]:
     if file.system is not None:
         try:
             system_template(_system(file.system))
@@ -99,13 +112,13 @@ class _Prompt:
         prompt: PromptDef,
         file: File,
         where: str | None,
-        types: Types | None,
-        defaults: Mapping[str, Mapping[str, Any]],
+        types: Types | None = None,
+        defaults: Mapping[str, Any] | None = None,
     ) -> None:
         self._prompt = prompt
         self._file = file
         self._types = types
-        self._defaults = {} if prompt.expecting is None else defaults.get(prompt.layout, {})
+        self._defaults = {} if prompt.expecting is None else defaults or {}
         self.key = PREFIX + prompt.name
         self.places = Places(where, prompt.at, prompt.places)
 
@@ -131,6 +144,14 @@ class _Prompt:
         answer = {"response-type": layout, **({"schema": schema} if schema else {})}
         return {**answer, "many": True} if many and layout == "json" else answer
 
+    def definition(self) -> PromptDefinition:
+        """The prompt, compiled. Raises `ConfigError` with the place of what is wrong, if nothing else is."""
+        try:
+            return PromptDefinition.from_entry(self._prompt.name, self.entry)
+        except ConfigError as error:
+            known = error.path if error.path in self.places.parts else ""
+            raise _at(error, self._place(error.path), known) from error
+
     def examples(self) -> Iterator[Example]:
         """Its examples, of which `problems` found nothing wrong."""
         for one in self._prompt.examples:
@@ -139,19 +160,19 @@ class _Prompt:
 
     def problems(self) -> Iterator[ConfigError]:
         """What is wrong with it, each with its place."""
-        clauses = list(self._problems_of_clauses())
+        clauses = list(self.problems_of_clauses())
         yield from clauses
         if not clauses:
             try:
-                PromptDefinition.from_entry(self._prompt.name, self.entry)
+                self.definition()
             except ConfigError as error:
-                for one in (error, *error.others):
-                    yield _at(one, self._place(one.path), one.path if one.path in self.places.parts else "")
+                yield error
         for given in self._prompt.examples:
             places = Places(self.places.file, given.at, given.places)
             yield from _held(given.settings, example.SCHEMA, places)
 
-    def _problems_of_clauses(self) -> Iterator[ConfigError]:
+    def problems_of_clauses(self) -> Iterator[ConfigError]:
+        """What is wrong with its clauses, before they are taken together."""
         prompt, settings = self._prompt, self._prompt.settings
         if not prompt.name:
             yield PromptError("a prompt has a name", where=self.places.of(), found="", expected="one")

@@ -15,21 +15,18 @@ from trustgraph_prompt.doors.schema_language.specs import PromptSpec, unknown
 from trustgraph_prompt.doors.schema_language.types import type_expr_to_python_type
 from trustgraph_prompt.doors.schema_language.wording import WORDING
 from trustgraph_prompt.errors import SchemaValidationError, StructuredOutputInvalid
+from trustgraph_prompt.language import File
 from trustgraph_prompt.language.nodes import PromptDef
 from trustgraph_prompt.language.spell import spell_type
 from trustgraph_prompt.llm import RuntimeConfig
 from trustgraph_prompt.prompts import PromptDefinition, Question, Template
-from trustgraph_prompt.prompts.definition import system_template
-from trustgraph_prompt.prompts.prompt_file import Written
-from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
+from trustgraph_prompt.prompts.prompt_file import Types, definition_of
 
 MAX_SCHEMA_RETRIES = 3
 """How often a question is put until its answer is as expected, in all, unless its prompt says otherwise."""
 
 _OF_LINES: Mapping[str, Any] = {"extra": "ignore", "coerce": True, "attempts": MAX_SCHEMA_RETRIES}
-CLAUSES = {"jsonl": _OF_LINES, "json": {**_OF_LINES, "fences": "one"}}
-"""Those of prompts that do not say otherwise, by the layout of their answers."""
-
+_OF_JSON: Mapping[str, Any] = {**_OF_LINES, "fences": "one"}
 _NO_SYSTEM = Template.compile("", where="system")
 _SPOKEN = Template.compile("{{ body }}")
 
@@ -51,12 +48,13 @@ class Asked:
 
 
 def from_text(
-    text: Written, declared: PromptDef, models: Models, defaults: Defaults
+    file: File, declared: PromptDef, models: Models, defaults: Defaults, types: Types, where: str | None
 ) -> tuple[PromptSpec, Asked]:
-    """A prompt of a text."""
-    system = system_template(text.entries[SYSTEM_KEY]) if SYSTEM_KEY in text.entries else _NO_SYSTEM
-    entry = text.entries[PREFIX + declared.name]
-    definition = PromptDefinition.from_entry(declared.name, entry).under(system)
+    """A prompt of a file. Raises `ConfigError`."""
+    by_default = _OF_LINES if declared.layout == "jsonl" else _OF_JSON
+    definition = definition_of(file, declared, types=types, defaults=by_default, where=where)
+    system = Template.compile(file.system, where="system") if file.system else _NO_SYSTEM
+    definition = definition.under(system)
 
     def spoken(terms: Mapping[str, Any]) -> Question:
         definition.require(terms)

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.contract.language import json_schema_of
 from trustgraph_prompt.cost import Budget, Price
-from trustgraph_prompt.doors.schema_language.asked import CLAUSES, Asked, from_spec, from_text
+from trustgraph_prompt.doors.schema_language.asked import Asked, from_spec, from_text
 from trustgraph_prompt.doors.schema_language.defaults import Defaults
 from trustgraph_prompt.doors.schema_language.models import Models
 from trustgraph_prompt.doors.schema_language.specs import EscalationEvent, OnEscalation, PromptSpec, unknown
 from trustgraph_prompt.doors.schema_language.types import DSL_TYPE_MAP
 from trustgraph_prompt.doors.schema_language.wording import error_of, feedback
 from trustgraph_prompt.errors import PromptError
+from trustgraph_prompt.language import parse
 from trustgraph_prompt.language.scalars import SCALARS
 from trustgraph_prompt.llm import Provider, RetryPolicy
 from trustgraph_prompt.prompts import PromptDefinition
-from trustgraph_prompt.prompts.prompt_file import compile
 from trustgraph_prompt.reader import Outcome
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ class Workflow:
         """
         added = {name: kind for name, kind in DSL_TYPE_MAP.items() if name not in SCALARS} | dict(types or {})
         known = {name: json_schema_of(kind) for name, kind in added.items()}
-        text = compile(source, where, types=known, defaults=CLAUSES)
+        file = parse(source, where=where, types=known)
         workflow = cls(provider, on_escalation=on_escalation, budget=budget, price=price, retry=retry)
-        workflow.schemas = models = Models(text.file.schemas, added)
-        defaults = Defaults(text.file, known)
-        for declared in text.file.prompts:
-            spec, asked = from_text(text, declared, models, defaults)
+        workflow.schemas = models = Models(file.schemas, added)
+        defaults = Defaults(file, known)
+        for declared in file.prompts:
+            spec, asked = from_text(file, declared, models, defaults, known, where)
             for name in (declared.name, *asked.definition.aliases):
                 if name in workflow._asked:
                     raise PromptError(f"two prompts are called {name}", where=where)
