@@ -51,3 +51,4 @@ def unknown(what: str, name: str, known: Iterable[str], *, where: str | None = N
 
 
 OnEscalation = Callable[[EscalationEvent], Awaitable[Any] | Any]
+"""Who decides about what is escalated: what it returns, or its coroutine, is the result."""
