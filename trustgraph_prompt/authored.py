@@ -83,7 +83,7 @@ def read_text(path: Path, error: type[ConfigError] = ConfigError) -> str:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise error(f"larger than {MAX_FILE_BYTES:,} bytes", where=str(path))
-        return path.read_text(encoding="utf-8")
+        return path.read_bytes().decode()
     except OSError as cause:
         raise error(cause.strerror or str(cause), where=str(path)) from None
     except UnicodeDecodeError as cause:

@@ -17,6 +17,7 @@ COMMANDS = [
     ["read"],
     ["render"],
     ["check"],
+    ["format"],
     ["run"],
     ["complete"],
     ["config", "push"],
@@ -116,6 +117,16 @@ class TestAsk:
         assert "Traceback" not in result.stderr
 
 
+SAY = 'prompt say: "x"\n    example:\n        answer: "y"\n        reads: "y"\n'
+SAY += SAY.replace("say", "tell")
+LIST = """\
+prompt list expecting any[]: "List."
+    example "one":
+        answer: '[{"name": "a"}]'
+        reads: [{name: "PLACE"}]
+"""
+
+
 class TestCheck:
     def test_the_bundled_prompts_and_flows_are_good(self) -> None:
         result = run("check", ROOT / "templates", ROOT / "flows")
@@ -170,6 +181,63 @@ class TestCheck:
         assert result.returncode == 2
         assert "nowhere.yaml" in result.stderr
 
+    def test_tries_the_examples_of_prompts_and_says_what_was_read_instead(self, tmp_path: Path) -> None:
+        (tmp_path / "say.prompt").write_text(SAY)
+        (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "a"))
+        result = run("check", tmp_path)
+        assert result.returncode == 0
+        assert "list.prompt (prompt, 1 example)" in result.stdout
+        assert "say.prompt (2 prompts, 2 examples)" in result.stdout
+        (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "b"))
+        result = run("check", tmp_path)
+        assert result.returncode == 2
+        assert "say.prompt" in result.stdout
+        assert "list.prompt:4:24 /reads/0/name: list: one: something else was read" in result.stderr
+        assert "found 'a', expected \"b\"" in result.stderr
+
+    def test_counts_prompts_and_examples_for_programs(self, tmp_path: Path) -> None:
+        (tmp_path / "say.prompt").write_text(SAY)
+        (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "b"))
+        result = run("check", tmp_path, "--json")
+        bad, good = json.loads(result.stdout)
+        assert result.returncode == 2
+        assert (good["ok"], good["prompts"], good["examples"]) == (True, 2, 2)
+        assert (bad["ok"], bad["prompts"], bad["examples"]) == (False, 1, 1)
+        assert bad["error"]["where"] == f"{tmp_path / 'list.prompt'}:4:24"
+        assert (bad["error"]["path"], bad["error"]["found"]) == ("/reads/0/name", "a")
+
+    def test_says_where_a_prompt_is_there_twice(self, tmp_path: Path) -> None:
+        (tmp_path / "a.prompt").write_text(LIST.replace("PLACE", "a"))
+        (tmp_path / "list.yaml").write_text("dialect: jinja\nprompt: hello\n")
+        result = run("check", tmp_path)
+        assert result.returncode == 2
+        assert "list.yaml: the prompt is there twice" in result.stderr
+        assert "a.prompt:1:8" in result.stderr
+
+
+class TestFormat:
+    def test_lays_out_what_it_can_read_and_leaves_the_rest(self, tmp_path: Path) -> None:
+        file = tmp_path / "a.prompt"
+        file.write_bytes(b"# why\r\nprompt a :  'x'\r\n   attempts:  2\r\n")
+        result = run("format", tmp_path, "--check")
+        assert (result.returncode, result.stdout) == (1, f"would change {file}\n")
+        assert file.read_bytes().startswith(b"# why\r\n")
+        assert run("format", file).returncode == 0
+        assert file.read_bytes() == b'# why\nprompt a: "x"\n    attempts: 2\n'
+        result = run("format", tmp_path, "--check")
+        assert (result.returncode, result.stdout) == (0, "")
+
+    def test_changes_nothing_where_one_cannot_be_read(self, tmp_path: Path) -> None:
+        (tmp_path / "a.prompt").write_text("prompt a :  'x'\n")
+        (tmp_path / "b.prompt").write_text("prompt b\n")
+        result = run("format", tmp_path)
+        assert result.returncode == 2
+        assert "b.prompt:1:9" in result.stderr
+        assert (tmp_path / "a.prompt").read_text() == "prompt a :  'x'\n"
+
+    def test_a_folder_without_files_of_the_language_is_an_error(self, tmp_path: Path) -> None:
+        assert "nothing to lay out here" in run("format", tmp_path).stderr
+
 
 class TestConfig:
     @pytest.fixture
@@ -216,6 +284,17 @@ class TestConfig:
         assert result.returncode == 2
         assert "b.yaml /prompt" in result.stderr
         assert not (tmp_path / "broker.db").exists()
+
+    def test_nothing_is_pushed_where_an_example_fails(self, tmp_path: Path, broker: list[str]) -> None:
+        (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "b"))
+        result = run("config", "push", tmp_path, *broker)
+        assert result.returncode == 2
+        assert "list.prompt:4:24 /reads/0/name: list: one: something else was read" in result.stderr
+        assert not (tmp_path / "broker.db").exists()
+        (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "a"))
+        assert run("config", "push", tmp_path, *broker).returncode == 0
+        got = json.loads(run("config", "get", "template.list", *broker).stdout)
+        assert got == {"dialect": "jinja", "response-type": "json", "many": True, "prompt": "List."}
 
     def test_nothing_is_deleted_where_one_key_is_unknown(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "hello.yaml").write_text("dialect: jinja\nprompt: hello\n")

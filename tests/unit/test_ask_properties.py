@@ -76,6 +76,10 @@ class Model:
         demand = messages[-1].text
         if "cannot be used; the others are fine" in demand:
             return "\n".join(self.put_right(messages[-2].text, mood.get("rights", [])))
+        if "Write that answer again" in demand:
+            shown = demand.partition("<answer>\n")[2].partition("\n</answer>")[0]
+            if all(line.startswith('{"number"') for line in shown.splitlines()):
+                return "\n".join(self.put_right(shown, mood.get("rights", [])))
         if "was cut off after" in demand:
             shown = json.loads(messages[-2].text.splitlines()[-1])["id"]
             return self.lines(max(shown + 1 - mood.get("overlap", 0), 0))
@@ -116,8 +120,9 @@ def complete(text: str) -> list[dict[str, Any]]:
 
 def asking(model: Model, format: str, **how: Any) -> tuple[Outcome, list[Any]]:
     prefill, limit, attempts = how.pop("prefill"), how.pop("limit"), how.pop("attempts")
+    by_model = how.pop("by_model") and attempts > 1
     entry = {"prompt": "unused", "dialect": "jinja", "response-type": format, "schema": SCHEMA}
-    entry |= {"attempts": attempts, "repair": how.pop("repair", False)}
+    entry |= {"attempts": attempts, "repair": how.pop("repair", False), "repair-by-model": by_model}
     entry |= {"model": {"max-tokens": limit}} if limit else {}
     given: list[Any] = []
     clock = Clock()
@@ -145,6 +150,7 @@ HOW = {
     "prefill": st.booleans(),
     "limit": st.one_of(st.none(), st.integers(20, 300)),
     "attempts": st.integers(1, 4),
+    "by_model": st.booleans(),
     "tokens": st.one_of(st.none(), st.integers(1, 2000)),
 }
 
@@ -157,12 +163,19 @@ def test_objects(
     prefill: bool,
     limit: int | None,
     attempts: int,
+    by_model: bool,
     tokens: int | None,
 ) -> None:
     model = Model("", wrong, moods)
     model.truth = model.lines(0)
     outcome, given = asking(
-        model, "jsonl", prefill=prefill, limit=limit, attempts=attempts, budget=Budget(tokens=tokens)
+        model,
+        "jsonl",
+        prefill=prefill,
+        limit=limit,
+        attempts=attempts,
+        by_model=by_model,
+        budget=Budget(tokens=tokens),
     )
 
     numbers = [value["id"] for value in outcome.value]
@@ -186,6 +199,7 @@ def test_one_value(
     prefill: bool,
     limit: int | None,
     attempts: int,
+    by_model: bool,
     tokens: int | None,
 ) -> None:
     model = Model(json.dumps(VALUE, indent=indent, ensure_ascii=False), frozenset(), moods)
@@ -195,6 +209,7 @@ def test_one_value(
         prefill=prefill,
         limit=limit,
         attempts=attempts,
+        by_model=by_model,
         repair=repair,
         budget=Budget(tokens=tokens),
     )
@@ -213,7 +228,8 @@ def check_the_bill(outcome: Outcome, attempts: int, tokens: int | None) -> None:
     assert len(answered) <= attempts + 50 + 2
     assert len(outcome.calls) <= 3 * (attempts + 50 + 2)
     assert sum(call.why == "room" for call in outcome.calls) <= 2
-    assert sum(call.why == "invalid" for call in outcome.calls) < attempts
+    assert sum(call.why in ("invalid", "repair") for call in outcome.calls) < attempts
     if tokens is not None:
         assert outcome.usage.tokens <= tokens
     assert (outcome.cost is None) is (outcome.calls == ())
+    assert outcome.escalated is None or (attempts > 1 and not outcome.ok)

@@ -97,9 +97,10 @@ async def test_refused_objects_are_repaired_without_the_question(asked: Asked) -
     assert QUESTION not in message.text
 
 
-async def test_objects_that_stay_refused_are_asked_for_with_the_question(asked: Asked) -> None:
-    bad = ScriptedAnswer('{"n": "three"}')
-    script = Script(ScriptedAnswer(lines([1]) + '\n{"n": "two"}'), bad, ScriptedAnswer(lines([2])))
+@pytest.mark.parametrize("answer", ['{"n": "three"}', '{"n": "two"}', "no answer", ""])
+async def test_objects_that_stay_refused_are_asked_for_with_the_question(asked: Asked, answer: str) -> None:
+    first = ScriptedAnswer(lines([1]) + '\n{"n": "two"}')
+    script = Script(first, ScriptedAnswer(answer), ScriptedAnswer(lines([2])))
     outcome = await repaired(asked, script, format="jsonl")
 
     assert why(outcome) == ["first", "repair", "invalid"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Literal
 from uuid import UUID
 
 import pytest
-from pydantic import AnyUrl, BaseModel, ValidationError, create_model
+from pydantic import AnyUrl, BaseModel, ValidationError, create_model, field_validator
 
 from tests.support.asking import Script
 from trustgraph_prompt.contract import Contract
@@ -187,6 +188,14 @@ class TestModels:
         with pytest.raises(ConfigError, match="Pydantic makes no models of these schemas"):
             workflow.schemas["S0"]
 
+    async def test_only_the_models_need_pydantic(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "pydantic", None)
+        script = Script(ScriptedAnswer('{"n": 1}'))
+        workflow = Workflow.load('schema A:\n    n: int\nprompt p expecting A: "?"\n', script)
+        assert await workflow.call_llm("p") == {"n": 1}
+        with pytest.raises(ConfigError, match="need the extra `pydantic`"):
+            workflow.output_schema("p")
+
     def test_agents_are_given_what_a_prompt_expects(self) -> None:
         workflow = Workflow.load(
             'schema A:\n    a: int\nprompt one expecting A: "?"\nprompt many expecting A[]: "?"\n'
@@ -266,6 +275,24 @@ class TestByHand:
         assert len(script.calls) == MAX_SCHEMA_RETRIES
         assert script.calls[0].config.model == "gemma"
         assert raised.value.errors[0].startswith("/1/approved")
+
+    async def test_what_the_model_itself_refuses_is_an_error_of_ours(self) -> None:
+        class Even(BaseModel):
+            n: int
+
+            @field_validator("n")
+            @classmethod
+            def even(cls, n: int) -> int:
+                if n % 2:
+                    raise ValueError("not even")
+                return n
+
+        class Numbers(Workflow):
+            _schemas = {"Even": Even}  # noqa: RUF012
+            _prompts = {"p": PromptSpec(body=str, schema="Even[]")}  # noqa: RUF012
+
+        with pytest.raises(SchemaValidationError, match=r"'Even\[\]': /1/n: not even"):
+            await Numbers(Script(ScriptedAnswer('[{"n": 2}, {"n": 3}]'))).call_llm("p")
 
     async def test_texts_are_escalated(self) -> None:
         workflow = ByHand(Script(ScriptedAnswer("I need help.")), on_escalation=lambda event: event.why)

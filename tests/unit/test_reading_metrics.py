@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+import re
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.support import fuzz
 from tests.support.asking import Asked, Script
+from trustgraph_prompt import reader
 from trustgraph_prompt.llm import ScriptedAnswer
 from trustgraph_prompt.llm.records import FinishReason
 from trustgraph_prompt.reader import Outcome
@@ -109,3 +113,15 @@ async def test_seconds_are_those_of_reading_not_of_waiting(asked: Asked) -> None
     assert call.read is not None
     assert 0 < call.read.seconds < 10
     assert counted(outcome, "reading_seconds_sum", "stage") == {("direct",): call.read.seconds}
+
+
+def test_what_was_wrong_is_one_of_a_few_kinds_whatever_the_answer_says() -> None:
+    kinds: set[str] = set()
+    chance = random.Random(3)
+    for _ in range(3000):
+        text = fuzz.mutated(chance) if chance.random() < 0.5 else fuzz.soup(chance)
+        outcome = reader.read(text, fuzz.MENDING["jsonl"])
+        kinds |= {edit.what for repaired in outcome.repaired for edit in repaired.edits}
+
+    assert 10 < len(kinds) <= 40
+    assert all(re.fullmatch(r"[A-Za-z', ]+", kind) for kind in kinds)

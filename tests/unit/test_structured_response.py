@@ -286,6 +286,15 @@ def test_a_response_is_its_own_and_shares_nothing_with_what_it_was_made_of() -> 
     assert len(response.sources) == 1
 
 
+def test_what_is_nested_too_deep_to_be_copied_is_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    with pytest.raises(StructuredOutputInvalid, match="nested too deep"):
+        StructuredResponse.from_dict({"answer": "a", "items_shown": 1, "sources": [{"deep": deep}]})
+
+
 def test_no_sources_may_be_null() -> None:
     assert StructuredResponse.from_dict({"answer": "a", "items_shown": 1, "sources": None}).sources == []
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.cpu_time import is_linear
 from tests.support.hostile_texts import HOSTILE
-from trustgraph_prompt.doors.structured_response import ResponseParser, StructuredResponse
+from trustgraph_prompt.doors.structured_response import ResponseParser, ResponseValidator, StructuredResponse
 
 SOUND = '{"answer": "test", "items_shown": 5}'
 DRAFT = '{"answer": "draft", "items_shown": 1}'
@@ -129,7 +130,12 @@ def test_where_there_is_no_response_it_says_why(text: str, why: str) -> None:
 
 
 def test_no_text_at_all_is_a_failure_like_others() -> None:
-    assert parse(None) == (None, "parse_failed: the answer is no text but NoneType")  # type: ignore[arg-type]
+    nothing: Any = None
+
+    assert parse(nothing) == (None, "parse_failed: the answer is no text but NoneType")
+    assert ResponseParser.extract_json(nothing) is ResponseParser.repair_json(nothing) is None
+    response, errors, _ = ResponseValidator.parse_and_validate(nothing)
+    assert (response, errors) == (None, ["Invalid JSON: the answer is no text but NoneType"])
 
 
 def test_what_was_extracted_is_the_whole_object_however_deep_it_is() -> None:

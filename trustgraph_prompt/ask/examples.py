@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract.pointer import pointer
-from trustgraph_prompt.errors import PromptError, RenderError, excerpt
+from trustgraph_prompt.errors import PromptError, Reason, RenderError, excerpt
 from trustgraph_prompt.prompts import Example, PromptDefinition, PromptSet
-from trustgraph_prompt.reader import Outcome, Stage, read
+from trustgraph_prompt.reader import Outcome, read
 
 _MAX_SHOWN = 120  # characters of a value in a message
 
@@ -33,7 +34,7 @@ def try_example(prompt: PromptDefinition, example: Example) -> None:
         PromptError(
             f"{example}: {found.message}",
             where=example.places.of(found.path),
-            path=found.path,
+            path=found.path if _clause(found.path) in example.places.parts else "",
             found=found.found,
             expected=found.expected,
         )
@@ -57,6 +58,10 @@ def try_examples(prompts: PromptSet, examples: Iterable[Example]) -> list[Prompt
     return wrong
 
 
+def _clause(path: str) -> str:
+    return "/".join(path.split("/")[:2])
+
+
 def _of_question(prompt: PromptDefinition, example: Example) -> Iterator[_Difference]:
     if example.terms is None:
         return
@@ -72,35 +77,27 @@ def _of_question(prompt: PromptDefinition, example: Example) -> Iterator[_Differ
 def _of_answer(prompt: PromptDefinition, example: Example) -> Iterator[_Difference]:
     outcome = read(example.answer, prompt.contract, finish_reason=example.finish_reason)
     if outcome.reason is not example.reason:
-        found = outcome.reason.value if outcome.ok else f"{outcome.reason.value}: {outcome.explain(1)}"
-        yield _Difference("/reason", "the answer is not judged so", found, example.reason.value)
-    elif example.reads is not None or outcome.ok:
-        yield from _first(_differences(outcome.value, example.reads, ("reads",)))
-    yield from _of_reading(outcome, example)
-
-
-def _of_reading(outcome: Outcome, example: Example) -> Iterator[_Difference]:
-    """How it was read, as far as the example speaks of it."""
+        yield _of_reason(outcome, example)
+        return
+    if example.reads is not None or outcome.ok:
+        yield from islice(_differences(outcome.value, example.reads, ("reads",)), 1)
     refused = len(outcome.rejected)
     if example.refuses not in (None, refused):
-        told = f"{refused}: {outcome.explain(1)}" if refused else "0"
-        yield _Difference("/refuses", "another number of objects is refused", told, str(example.refuses))
+        told = f"{refused}: {outcome.explain(1)}" if refused else 0
+        yield _Difference("/refuses", "how many objects are refused", told, str(example.refuses))
     if example.truncated not in (None, bool(outcome.truncated)):
-        expected = (
-            "an answer that is cut off" if example.truncated else "a whole answer, or `truncated: true`"
-        )
-        found = "cut off" if outcome.truncated else "not known to be cut off"
-        yield _Difference("/truncated", "the end of the answer", found, expected)
-    if example.stage is not None and outcome.stage is not Stage[example.stage.upper()]:
-        yield _Difference(
-            "/stage", "it takes more or less to read it", outcome.stage.name.lower(), example.stage
-        )
+        expected = str(example.truncated).lower()
+        yield _Difference("/truncated", "whether the answer is cut off", bool(outcome.truncated), expected)
+    if example.stage not in (None, stage := outcome.stage.name.lower()):
+        yield _Difference("/stage", "what it takes to read it", stage, str(example.stage))
 
 
-def _first(differences: Iterator[_Difference]) -> Iterator[_Difference]:
-    first = next(differences, None)
-    if first is not None:
-        yield first
+def _of_reason(outcome: Outcome, example: Example) -> _Difference:
+    found = outcome.reason.value if outcome.ok else f"{outcome.reason.value}: {outcome.explain(1)}"
+    if example.reason is Reason.SUCCESS:
+        return _Difference("/reads", "the answer is refused", found, "an answer to read")
+    message = "the answer is not refused" if outcome.ok else "the answer is refused for another reason"
+    return _Difference("/reason", message, found, example.reason.value)
 
 
 def _differences(read: Any, expected: Any, path: tuple[str | int, ...]) -> Iterator[_Difference]:

@@ -157,7 +157,8 @@ class Harvest:
         remain = still_refused(reply, self.is_new)
         untouched = [rejected for rejected in self.rejected if rejected not in asked]
         fresh = self._take_in(reply)
-        stuck = not fresh and {r.raw for r in remain} == {r.raw for r in asked}
+        in_vain = not fresh and {r.raw for r in remain} == {r.raw for r in asked}
+        stuck = in_vain and reply.step.why != "repair"  # which the question itself may still help
         self.is_over = stuck or reply.is_lost or reply.is_refusal
         # those that were asked for come last, so that the next attempt is about the others first
         self.rejected = untouched + remain

@@ -107,6 +107,8 @@ def _judge_file(path: Path, flows: dict[Path, Flow], prompts: list[PromptFiles])
     wrong = try_examples(PromptSet.build(read.entries), read.examples)
     errors = tuple(one for error in wrong for one in (error, *error.others))
     count = sum(key.startswith("template.") for key in read.entries)
+    if not count:
+        what = "system message" if read.entries else "no prompts"
     return Verdict(str(path), what, errors, count, len(read.examples))
 
 

@@ -59,6 +59,8 @@ def push(
     for wrong in try_examples(read.build(), read.examples):
         raise wrong
     entries = read.entries
+    if not entries:
+        raise ConfigError("no prompts here", where=str(path), found="schemas alone", expected="prompts")
     options.on_broker(broker, lambda connected: config.push(connected, workspace, entries, topic=topic))
     count = output.counted(len(entries), "entry", "entries")
     typer.echo(f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}")

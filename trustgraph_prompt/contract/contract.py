@@ -144,11 +144,11 @@ class Contract:
     ) -> Contract:
         """A contract from a type: a dataclass, a Pydantic model, or a list of such, which asks for many.
 
-        Fields may be of the types of JSON, `Any`, datetime, date, time, UUID and Decimal (strings), Enum,
-        Literal, unions, lists, tuples, sets, dicts with string keys, dataclasses and models, and `Annotated`
-        with bounds of such; those without a default are required. `field(metadata={"description": …})` and
-        docstrings go into the schema. `name` is by default that of the class, the other options are as in
-        `from_schema`; `build` makes instances.
+        Fields may be of the types of JSON, `Any`, datetime, date, time, UUID, Decimal and bytes (strings),
+        Enum, Literal, unions, lists, tuples, sets, dicts with string keys, dataclasses and models, and
+        `Annotated` with bounds of such; those without a default are required. `field(metadata={"description":
+        …})` and docstrings go into the schema. `name` is by default that of the class, the other options are
+        as in `from_schema`; `build` makes instances.
 
         Raises `ContractError` with the class and field that cannot be described.
         """

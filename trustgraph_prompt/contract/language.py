@@ -12,7 +12,10 @@ from trustgraph_prompt.language import File, locate, parse, to_json_schema
 
 
 def schemas_of(source: str, types: Mapping[str, object]) -> tuple[File, dict[str, dict[str, Any]]]:
-    """What a text says, and its schemas by name. Raises `LanguageError`, `ContractError` for wrong `types`."""
+    """What a text says, and its schemas by name.
+
+    Raises `LanguageError`, and `ContractError` for wrong `types`.
+    """
     given = {name: json_schema_of(kind) for name, kind in types.items()}
     file = parse(source, types=given)
     return file, {schema.name: to_json_schema(file, schema.name, types=given) for schema in file.schemas}

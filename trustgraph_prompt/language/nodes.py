@@ -47,6 +47,11 @@ class Node:
 class TypeExpr(Node):
     """A type: one of the kinds below."""
 
+    @property
+    def parts(self) -> tuple[TypeExpr, ...]:
+        """The types that it is made of."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Scalar(TypeExpr):
@@ -69,6 +74,10 @@ class ListOf(TypeExpr):
 
     item: TypeExpr
 
+    @property
+    def parts(self) -> tuple[TypeExpr, ...]:
+        return (self.item,)
+
 
 @dataclass(frozen=True)
 class MapOf(TypeExpr):
@@ -76,12 +85,20 @@ class MapOf(TypeExpr):
 
     value: TypeExpr
 
+    @property
+    def parts(self) -> tuple[TypeExpr, ...]:
+        return (self.value,)
+
 
 @dataclass(frozen=True)
 class Optional(TypeExpr):
     """`T?`: null, too; as the type of a field it may also be missing."""
 
     type: TypeExpr
+
+    @property
+    def parts(self) -> tuple[TypeExpr, ...]:
+        return (self.type,)
 
 
 @dataclass(frozen=True)
@@ -101,6 +118,10 @@ class Union(TypeExpr):
     """`A | B`: two members or more, none of them a union; null among them only as the type of a field."""
 
     members: tuple[TypeExpr, ...]
+
+    @property
+    def parts(self) -> tuple[TypeExpr, ...]:
+        return self.members
 
 
 def nullable(expr: TypeExpr) -> TypeExpr:

@@ -17,6 +17,8 @@ from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.places import Places
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 
+Types = Mapping[str, Mapping[str, Any]]
+
 _EXPECTING = "`expecting …` behind the name of the prompt"
 
 _SAID_OTHERWISE = {
@@ -55,10 +57,7 @@ def compile(source: str, where: str) -> Written:
     file = parse(source, where=where)
     prompts = [_Prompt(prompt, file, where) for prompt in file.prompts]
     problems = [*_problems_of_system(file, where), *(one for prompt in prompts for one in prompt.problems())]
-    if problems:
-        first, *others = problems
-        first.others = tuple(others)
-        raise first
+    _raise(problems)
     entries: dict[str, Mapping[str, Any]] = {prompt.key: prompt.entry for prompt in prompts}
     places = {prompt.key: prompt.places for prompt in prompts}
     if file.system is not None:
@@ -66,6 +65,31 @@ def compile(source: str, where: str) -> Written:
         places[SYSTEM_KEY] = Places(where, file.system_at)
     examples = tuple(one for prompt in prompts for one in prompt.examples())
     return Written(entries, places, examples)
+
+
+def definition_of(
+    file: File,
+    prompt: PromptDef,
+    *,
+    types: Types | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    where: str | None = None,
+) -> PromptDefinition:
+    """A prompt of a file, compiled; `where` is the name of the file.
+
+    `types` are those beside the language's own, as in `parse`. `defaults` are keys about answers, for prompts
+    that do not say otherwise and expect more than a text. Raises `ConfigError` as `compile`.
+    """
+    declared = _Prompt(prompt, file, where, types, defaults)
+    _raise(list(declared.problems_of_clauses()))
+    return declared.definition()
+
+
+def _raise(problems: list[ConfigError]) -> None:
+    if problems:
+        first, *others = problems
+        first.others = tuple(others)
+        raise first
 
 
 def _system(text: str) -> dict[str, str]:
@@ -83,9 +107,18 @@ def _problems_of_system(file: File, where: str) -> Iterator[ConfigError]:
 class _Prompt:
     """One prompt of a file, and the entry that it is."""
 
-    def __init__(self, prompt: PromptDef, file: File, where: str) -> None:
+    def __init__(
+        self,
+        prompt: PromptDef,
+        file: File,
+        where: str | None,
+        types: Types | None = None,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
         self._prompt = prompt
         self._file = file
+        self._types = types
+        self._defaults = {} if prompt.expecting is None else defaults or {}
         self.key = PREFIX + prompt.name
         self.places = Places(where, prompt.at, prompt.places)
 
@@ -93,7 +126,7 @@ class _Prompt:
     def entry(self) -> dict[str, Any]:
         """The entry of the config topic."""
         prompt = self._prompt
-        entry = {"dialect": "jinja", **prompt.settings, **self._answer()}
+        entry = {"dialect": "jinja", **self._defaults, **prompt.settings, **self._answer()}
         if prompt.model is not None:
             entry["model"] = {"name": prompt.model, **prompt.settings.get("model", {})}
         if prompt.escalation is not None:
@@ -106,9 +139,18 @@ class _Prompt:
         if expected is None:
             return {"response-type": "text"}
         many = isinstance(expected, ListOf)
-        schema = to_json_schema(self._file, expected.item if isinstance(expected, ListOf) else expected)
+        one = expected.item if isinstance(expected, ListOf) else expected
+        schema = to_json_schema(self._file, one, types=self._types)
         answer = {"response-type": layout, **({"schema": schema} if schema else {})}
         return {**answer, "many": True} if many and layout == "json" else answer
+
+    def definition(self) -> PromptDefinition:
+        """The prompt, compiled. Raises `ConfigError` with the place of what is wrong, if nothing else is."""
+        try:
+            return PromptDefinition.from_entry(self._prompt.name, self.entry)
+        except ConfigError as error:
+            known = error.path if error.path in self.places.parts else ""
+            raise _at(error, self._place(error.path), known) from error
 
     def examples(self) -> Iterator[Example]:
         """Its examples, of which `problems` found nothing wrong."""
@@ -118,19 +160,19 @@ class _Prompt:
 
     def problems(self) -> Iterator[ConfigError]:
         """What is wrong with it, each with its place."""
-        clauses = list(self._problems_of_clauses())
+        clauses = list(self.problems_of_clauses())
         yield from clauses
         if not clauses:
             try:
-                PromptDefinition.from_entry(self._prompt.name, self.entry)
+                self.definition()
             except ConfigError as error:
-                for one in (error, *error.others):
-                    yield _at(one, self._place(one.path), one.path if one.path in self.places.parts else "")
+                yield error
         for given in self._prompt.examples:
             places = Places(self.places.file, given.at, given.places)
             yield from _held(given.settings, example.SCHEMA, places)
 
-    def _problems_of_clauses(self) -> Iterator[ConfigError]:
+    def problems_of_clauses(self) -> Iterator[ConfigError]:
+        """What is wrong with its clauses, before they are taken together."""
         prompt, settings = self._prompt, self._prompt.settings
         if not prompt.name:
             yield PromptError("a prompt has a name", where=self.places.of(), found="", expected="one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,17 +14,19 @@ from trustgraph_prompt.doors.schema_language.models import Models
 from trustgraph_prompt.doors.schema_language.specs import PromptSpec, unknown
 from trustgraph_prompt.doors.schema_language.types import type_expr_to_python_type
 from trustgraph_prompt.doors.schema_language.wording import WORDING
+from trustgraph_prompt.errors import SchemaValidationError, StructuredOutputInvalid
 from trustgraph_prompt.language import File
 from trustgraph_prompt.language.nodes import PromptDef
 from trustgraph_prompt.language.spell import spell_type
 from trustgraph_prompt.llm import RuntimeConfig
 from trustgraph_prompt.prompts import PromptDefinition, Question, Template
-from trustgraph_prompt.prompts.language import Types, definition_of
+from trustgraph_prompt.prompts.prompt_file import Types, definition_of
 
 MAX_SCHEMA_RETRIES = 3
 """How often a question is put until its answer is as expected, in all, unless its prompt says otherwise."""
 
-_JUDGED: Mapping[str, Any] = {"extra": "ignore", "coerce": True, "fences": "one"}
+_OF_LINES: Mapping[str, Any] = {"extra": "ignore", "coerce": True, "attempts": MAX_SCHEMA_RETRIES}
+_OF_JSON: Mapping[str, Any] = {**_OF_LINES, "fences": "one"}
 _NO_SYSTEM = Template.compile("", where="system")
 _SPOKEN = Template.compile("{{ body }}")
 
@@ -48,9 +51,7 @@ def from_text(
     file: File, declared: PromptDef, models: Models, defaults: Defaults, types: Types, where: str | None
 ) -> tuple[PromptSpec, Asked]:
     """A prompt of a file. Raises `ConfigError`."""
-    by_default = {**_JUDGED, "attempts": MAX_SCHEMA_RETRIES}
-    if declared.layout == "jsonl":
-        del by_default["fences"]
+    by_default = _OF_LINES if declared.layout == "jsonl" else _OF_JSON
     definition = definition_of(file, declared, types=types, defaults=by_default, where=where)
     system = Template.compile(file.system, where="system") if file.system else _NO_SYSTEM
     definition = definition.under(system)
@@ -62,7 +63,7 @@ def from_text(
     expecting = declared.expecting
     spec = PromptSpec(
         body=lambda terms: spoken(terms).prompt,
-        model=declared.model,
+        model=definition.config.model,
         schema=None if expecting is None else spell_type(expecting),
         escalation=definition.escalation,
     )
@@ -101,7 +102,11 @@ def from_spec(name: str, spec: PromptSpec, schemas: Mapping[str, Any]) -> Asked:
     )
 
     def finish(value: Any) -> Any:
-        built = contract.build(value)
+        try:
+            built = contract.build(value)
+        except StructuredOutputInvalid as invalid:  # by the model's own validators
+            errors = [str(issue) for issue in invalid.issues]
+            raise SchemaValidationError(schema_name, errors, json.dumps(value), cause=invalid) from invalid
         return [one.model_dump() for one in built] if isinstance(built, list) else built.model_dump()
 
     return Asked(

@@ -73,6 +73,10 @@ class Models(Mapping[str, "type[BaseModel]"]):
             return self._made()
         except ConfigError:
             raise
+        except ImportError:
+            raise ConfigError(
+                "models need the extra `pydantic`: pip install 'trustgraph-prompt[pydantic]'"
+            ) from None
         except Exception as error:  # types may be anybody's, and circles may be too long
             raise ConfigError(
                 f"Pydantic makes no models of these schemas: {excerpt(str(error), 300)}"
@@ -107,19 +111,14 @@ def _base64() -> Any:
 def _model(
     schema: SchemaDef, fields: Iterable[SchemaField], annotations: Mapping[str, Any]
 ) -> type[BaseModel]:
-    try:
-        from pydantic import BaseModel, ConfigDict, create_model
-    except ImportError:
-        raise ConfigError(
-            "models need the extra `pydantic`: pip install 'trustgraph-prompt[pydantic]'"
-        ) from None
+    from pydantic import BaseModel, ConfigDict, create_model
+
     definitions: dict[str, Any] = {}
     for field in fields:
         name = _python_name(field.name, {*definitions, *dir(BaseModel)})
         definitions[name] = _definition(field, annotations, field.name if name != field.name else None)
     config = ConfigDict(
-        validate_by_name=True,
-        validate_by_alias=True,
+        populate_by_name=True,
         serialize_by_alias=True,
         validate_default=True,
         protected_namespaces=(),

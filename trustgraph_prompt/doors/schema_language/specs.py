@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from trustgraph_prompt.errors import PromptError
+from trustgraph_prompt.language.names import suggestion
 from trustgraph_prompt.prompts import Escalation
 from trustgraph_prompt.reader import Outcome
 
@@ -40,15 +40,16 @@ class EscalationEvent:
     error: Exception | None = None
 
 
+OnEscalation = Callable[[EscalationEvent], Awaitable[Any] | Any]
+"""Who decides about what is escalated: what it returns, or its coroutine, is the result."""
+
+
 def unknown(what: str, name: str, known: Iterable[str], *, where: str | None = None) -> PromptError:
     """The error for a name that nothing has."""
     names = sorted(known)
-    meant = difflib.get_close_matches(name, names, 1)
-    hint = f", did you mean {meant[0]!r}?" if meant else ""
     return PromptError(
-        f"there is no {what} of this name{hint}", where=where, found=name, expected=", ".join(names) or "none"
+        f"there is no {what} of this name{suggestion(name, names)}",
+        where=where,
+        found=name,
+        expected=", ".join(names) or "none",
     )
-
-
-OnEscalation = Callable[[EscalationEvent], Awaitable[Any] | Any]
-"""Who decides about what is escalated: what it returns, or its coroutine, is the result."""

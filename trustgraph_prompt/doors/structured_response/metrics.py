@@ -119,7 +119,8 @@ class ResponseMetrics(DefaultInstance):
             log.warning("there is no stage %r", stage)
 
     def record_failure(self, reason: Reason) -> None:
-        """Count a reason."""
+        """Count a reason. Raises `ValueError` for what is none."""
+        reason = Reason(reason)
         with self._lock:
             self._reason_codes[reason] += 1
         self._tell((), reason)

@@ -10,8 +10,8 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.doors.structured_response.metrics import ResponseMetrics
 from trustgraph_prompt.doors.structured_response.response import StructuredResponse
 from trustgraph_prompt.doors.structured_response.schema import STRUCTURED_RESPONSE, WITH_ALL_KEYS
-from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.reader import Outcome, Stage, read
+from trustgraph_prompt.doors.structured_response.texts import read_text
+from trustgraph_prompt.reader import Outcome, Stage
 
 FALLBACKS: Mapping[Stage, str] = {
     Stage.NATIVE: "direct_parse",
@@ -49,11 +49,8 @@ class ResponseParser:
 
     @classmethod
     def read(cls, response_text: str) -> Outcome:
-        """All that came of reading a text. Models that have nothing to say give None, which is empty."""
-        if isinstance(response_text, str):
-            return read(response_text, STRUCTURED_RESPONSE)
-        issue = Issue(Reason.EMPTY, f"the answer is no text but {type(response_text).__name__}")
-        return Outcome(None, Reason.EMPTY, STRUCTURED_RESPONSE, issues=(issue,))
+        """All that came of reading a text."""
+        return read_text(response_text, STRUCTURED_RESPONSE)
 
     @classmethod
     def told(cls, outcome: Outcome) -> tuple[StructuredResponse | None, str]:
@@ -79,7 +76,7 @@ class ResponseParser:
         What is sound stays as it is written.
         """
         for contract in (WITH_ALL_KEYS, _ANY_OBJECT):
-            outcome = read(broken_json, contract)
+            outcome = read_text(broken_json, contract)
             if outcome.ok:
                 return _written(broken_json, outcome)
         return None

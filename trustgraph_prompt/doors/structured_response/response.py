@@ -13,7 +13,7 @@ from trustgraph_prompt.doors.structured_response.schema import (
     STRUCTURED_RESPONSE,
     version_of,
 )
-from trustgraph_prompt.errors import StructuredOutputInvalid
+from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid
 
 
 class CountQualifier(StrEnum):
@@ -56,7 +56,11 @@ class StructuredResponse:
 
         Raises `StructuredOutputInvalid` with its `issues` where they break the contract.
         """
-        given = deepcopy(dict(data))
+        try:
+            given = deepcopy(dict(data))
+        except RecursionError:
+            issue = Issue(Reason.SCHEMA_VALUE_ERROR, "nested too deep")
+            raise StructuredOutputInvalid(str(issue), issues=(issue,)) from None
         value, accepted = STRUCTURED_RESPONSE.take(given)
         if not accepted:
             issues = STRUCTURED_RESPONSE.issues(given)

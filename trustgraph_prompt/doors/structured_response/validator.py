@@ -13,8 +13,9 @@ from trustgraph_prompt.doors.structured_response.schema import (
     WITHOUT_REPAIR,
     version_of,
 )
+from trustgraph_prompt.doors.structured_response.texts import read_text
 from trustgraph_prompt.errors import ContractError, Issue, Reason
-from trustgraph_prompt.reader import Stage, read
+from trustgraph_prompt.reader import Stage
 from trustgraph_prompt.reader.decode import decode
 
 ReasonCode = Reason
@@ -56,7 +57,7 @@ class ResponseValidator:
     @classmethod
     def parse_and_validate(cls, json_str: str) -> tuple[StructuredResponse | None, list[str], ReasonCode]:
         """The response that a text is, which has to be JSON and nothing else; else what is wrong, and why."""
-        outcome = read(json_str, WITHOUT_REPAIR)
+        outcome = read_text(json_str, WITHOUT_REPAIR)
         if outcome.reason in _OF_THE_TEXT or outcome.stage > Stage.DIRECT:
             what = "there is text around the JSON" if outcome.ok else outcome.explain()
             return None, [f"Invalid JSON: {what}"], ReasonCode.INVALID_JSON

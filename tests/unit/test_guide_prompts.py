@@ -1,0 +1,42 @@
+"""The prompts in the guides are good, laid out as they should be, and their examples hold."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from trustgraph_prompt import language
+from trustgraph_prompt.ask import try_examples
+from trustgraph_prompt.prompts import files
+
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDE = (DOCS / "prompts.md").read_text("utf-8")
+
+
+def blocks(kind: str) -> list[str]:
+    return re.findall(rf"^```{kind}\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("source", blocks("prompt"))
+def test_a_prompt_of_the_guide_reads_its_examples_as_it_says(source: str, tmp_path: Path) -> None:
+    (tmp_path / "guide.prompt").write_text(source, "utf-8")
+    read = files.read(tmp_path)
+    assert read.examples
+    assert try_examples(read.build(), read.examples) == []
+    assert language.format(source) == source
+
+
+@pytest.mark.parametrize("source", blocks("yaml"))
+def test_an_entry_of_the_guide_is_good(source: str, tmp_path: Path) -> None:
+    (tmp_path / "guide.yaml").write_text(source, "utf-8")
+    assert list(files.read(tmp_path).build().prompts) == ["guide"]
+
+
+def test_the_programs_of_the_guide_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "guide.prompt").write_text("\n".join(blocks("prompt")), "utf-8")
+    monkeypatch.chdir(tmp_path)
+    for program in blocks("python"):
+        exec(compile(program, "prompts.md", "exec", dont_inherit=True), {"__name__": "guide"})

@@ -1,0 +1,246 @@
+"""Prompts in the schema language, as entries of the config topic; and where in a file something is wrong."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import ConfigError, LanguageError
+from trustgraph_prompt.prompts import PromptSet, files
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "some.prompt"
+
+
+def entries(file: Path, source: str) -> dict[str, Any]:
+    file.write_text(source, encoding="utf-8")
+    return {key: json.loads(text) for key, text in files.load(file).items()}
+
+
+def errors(file: Path, source: str) -> list[str]:
+    """What is wrong with a file, without its name."""
+    file.write_text(source, encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        files.load(file)
+    return [str(error).removeprefix(f"{file}:") for error in (raised.value, *raised.value.others)]
+
+
+FILE = '''
+schema Finding:
+    "Something wrong."
+    title: string  "In a few words."
+    line: int? @min(1)
+
+system: "Be exact."
+
+prompt review using model "gemma" expecting Finding[]: """
+Review {{ code }}.
+"""
+    description: "Finds mistakes."
+    attempts: 2
+    repair-by-model: true
+    model: {temperature: 0, max-tokens: 400}
+    aliases: [look]
+    escalate if ~ "I CANNOT"
+    example "none":
+        answer: "[]"
+        reads: []
+
+prompt say: "Say {{ word }}"
+    terms: {word: hello}
+'''
+
+FINDING = {
+    "title": "Finding",
+    "description": "Something wrong.",
+    "type": "object",
+    "properties": {
+        "title": {"type": "string", "description": "In a few words."},
+        "line": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}]},
+    },
+    "required": ["title"],
+}
+
+
+def test_a_file_becomes_the_entries_of_a_workspace(file: Path) -> None:
+    assert entries(file, FILE) == {
+        "system": {"dialect": "jinja", "prompt": "Be exact."},
+        "template.review": {
+            "dialect": "jinja",
+            "description": "Finds mistakes.",
+            "attempts": 2,
+            "repair-by-model": True,
+            "aliases": ["look"],
+            "model": {"name": "gemma", "temperature": 0, "max-tokens": 400},
+            "escalate": {"op": "~", "value": "I CANNOT"},
+            "response-type": "json",
+            "schema": FINDING,
+            "many": True,
+            "prompt": "Review {{ code }}.\n",
+        },
+        "template.say": {
+            "dialect": "jinja",
+            "terms": {"word": "hello"},
+            "response-type": "text",
+            "prompt": "Say {{ word }}",
+        },
+    }
+
+
+def test_what_it_says_is_what_a_worker_serves(file: Path) -> None:
+    file.write_text(FILE)
+    prompts = PromptSet.build(files.load(file))
+    definition, question = prompts.question("look", {"code": "x = 1"})
+    assert (question.system, question.prompt) == ("Be exact.", "Review x = 1.")
+    assert (definition.config.model, definition.config.max_tokens, definition.attempts) == ("gemma", 400, 2)
+    assert definition.escalation is not None
+    assert definition.escalation.holds("I cannot.")
+
+
+@pytest.mark.parametrize(
+    ("expecting", "entry"),
+    [
+        ("", {"response-type": "text"}),
+        (" expecting any", {"response-type": "json"}),
+        (" expecting int", {"response-type": "json", "schema": {"type": "integer"}}),
+        (" expecting int[]", {"response-type": "json", "schema": {"type": "integer"}, "many": True}),
+        (" expecting list[int]", {"response-type": "json", "schema": {"type": "integer"}, "many": True}),
+        (" expecting any[]", {"response-type": "json", "many": True}),
+        (" expecting any[] as jsonl", {"response-type": "jsonl"}),
+    ],
+)
+def test_what_is_expected_decides_the_answer(file: Path, expecting: str, entry: dict[str, Any]) -> None:
+    found = entries(file, f'prompt p{expecting}: "x"\n')
+    assert found == {"template.p": {"dialect": "jinja", "prompt": "x", **entry}}
+
+
+MIXED = """
+schema A:
+    type: "a"
+    one: string
+schema B:
+    type: "b"
+    two: A?
+prompt p expecting (A | B)[] as jsonl: "x"
+"""
+
+
+def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
+    contract = Contract.from_schema(entries(file, MIXED)["template.p"]["schema"], format="jsonl")
+    assert contract.discriminator == "type"
+    assert contract.accepts({"type": "b", "two": {"type": "a", "one": "x"}, "more": "is welcome"})
+    assert not contract.accepts({"type": "b", "two": {"type": "b"}})
+    assert not contract.accepts({"type": "a", "one": 1})
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (
+            'prompt a: "x"\n    respnse: 1\n    attempts: many\n    model: {temperature: hot}\n',
+            [
+                "2:14 /respnse: unknown key",
+                "3:15 /attempts: 'many' is not",
+                "4:26 /model/temperature: 'hot' is",
+            ],
+        ),
+        ('prompt a: "x"\n    attempt: 2\n', ["2:14 /attempt: unknown key, did you mean 'attempts'?"]),
+        (
+            'prompt a expecting any: "x"\n    response-type: jsonl\n',
+            ["2:20 /response-type: this is said in another way here"],
+        ),
+        ('prompt a: "x"\n    prompt: "y"\n', ["2:13 /prompt: this is said in another way here"]),
+        (
+            'prompt a: "x"\n    escalate: {op: "~", value: "no"}\n',
+            ["2:15 /escalate: this is said in another"],
+        ),
+        (
+            'prompt a using model "m": "x"\n    model: {name: n}\n',
+            ["2:19 /model/name: the model is named twice"],
+        ),
+        ('prompt a: "x"\n    repair: true\n', ["1:8: `repair` says nothing about an answer of type text"]),
+        ('prompt a expecting any: "x"\n    repair-by-model: true\n', ["1:8: repair by a model is another"]),
+        ('prompt a: """\n{{ y|shout }}\n"""\n', ["1:11: line 1: the filter `shout` is not available"]),
+        ('\nprompt a:\n    text: "{% for %}"\n', ["3:11: line 1: "]),
+        ('system: "{{ y|shout }}"\n', ["1:9: line 1: the filter `shout`"]),
+        ('schema X:\n    a: string @pattern("[")\nprompt a expecting X: "x"\n', ["2:15: "]),
+        (
+            'prompt a expecting any: "x"\n    invariants: [{rule: "a +"}]\n',
+            ["2:18 /invariants/0: this is no rule"],
+        ),
+        ('prompt "": "x"\n', ["1:8: a prompt has a name"]),
+        ('prompt a: "x"\n    example:\n        answer: "y"\n', ["2:5: it has none of the forms"]),
+        (
+            'prompt a: "x"\n    example:\n        answer: "y"\n        read: "y"\n',
+            ["4:15 /read: unknown key, did you mean 'reads'?", "2:5: it has none of the forms"],
+        ),
+        (
+            'prompt a: "x"\n    example:\n        answer: "y"\n        reason: odd\n',
+            ["4:17 /reason: 'odd' is not one of"],
+        ),
+        ('prompt a: "{{"\nprompt b: "{%"\n', ["1:11: line 1: ", "2:11: line 1: "]),
+    ],
+)
+def test_what_is_wrong_is_shown_where_it_stands(file: Path, source: str, told: list[str]) -> None:
+    found = errors(file, source)
+    assert len(found) == len(told)
+    for one, beginning in zip(found, told, strict=True):
+        assert one.startswith(beginning)
+
+
+def test_what_the_language_does_not_know_is_shown_where_it_stands(file: Path) -> None:
+    file.write_text('prompt a expecting Nothing: "x"\n')
+    with pytest.raises(LanguageError, match=r"some\.prompt:1:20: unknown type"):
+        files.load(file)
+
+
+def test_two_prompts_that_answer_to_one_alias_are_an_error_at_the_second(file: Path) -> None:
+    file.write_text('prompt a: "x"\n    aliases: [b]\nprompt c: "x"\n    aliases: [b]\n')
+    with pytest.raises(ConfigError, match=r"some\.prompt:4:14 /aliases: the alias `b` is that of another"):
+        files.read(file).build()
+
+
+def test_a_file_of_schemas_alone_has_no_entries(file: Path) -> None:
+    assert entries(file, "schema X:\n    a: int\n") == {}
+
+
+def test_a_thousand_prompts_in_one_file_are_read_in_seconds(file: Path) -> None:
+    one = 'prompt p{n} expecting any[] as jsonl: "Say {{{{ word }}}}"\n    attempts: 2\n'
+    began = time.process_time()
+    assert len(entries(file, "".join(one.format(n=n) for n in range(1000)))) == 1000
+    assert time.process_time() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ('prompt p: "x"\n    example:\n        answer: "' + "y" * 1024 * 1024, "the text is too large"),
+        ("prompt p: " + "[" * 100_000, "some.prompt:1:11: "),
+        ('prompt p: "x"\n    terms: ' + "[" * 100_000, "nested too deep"),
+        ('prompt p: "x"\n    terms: {t: ' + "9" * 10_000 + "}\n", "this number is too large"),
+        ("\x00", "no text has this character"),
+        ("{% raw %}" * 50_000, "some.prompt:1:1: "),
+    ],
+    ids=["a megabyte", "brackets", "nested", "digits", "zero", "no such language"],
+)
+def test_hostile_files_are_refused_in_time(file: Path, source: str, told: str) -> None:
+    file.write_text(source)
+    began = time.process_time()
+    with pytest.raises(ConfigError) as raised:
+        files.load(file)
+    assert told in str(raised.value)
+    assert len(str(raised.value)) < 2_000
+    assert time.process_time() - began < 20
+
+
+def test_a_file_that_is_no_text_is_refused(file: Path) -> None:
+    file.write_bytes(b"prompt a: \xff")
+    with pytest.raises(ConfigError, match="not UTF-8 at byte 10"):
+        files.load(file)
