@@ -39,6 +39,45 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cost import Usage
     from trustgraph_prompt.reader import CallReport, Outcome
 
+__all__ = [
+    "PROVIDER_ERRORS",
+    "BrokerClosed",
+    "BrokerError",
+    "BrokerUnavailable",
+    "CallTimeout",
+    "ConfigError",
+    "ContractError",
+    "FlowError",
+    "Issue",
+    "JSONParseError",
+    "LanguageError",
+    "MessageTooLarge",
+    "OutputParseError",
+    "PromptError",
+    "PromptRenderError",
+    "PromptValidationError",
+    "ProviderAuthentication",
+    "ProviderError",
+    "ProviderInvalidModel",
+    "ProviderInvalidRequest",
+    "ProviderInvalidResponse",
+    "ProviderModelNotLoaded",
+    "ProviderRateLimit",
+    "ProviderUnavailable",
+    "ProviderUnexplained",
+    "ProviderUnsupportedContentBlock",
+    "Reason",
+    "RenderError",
+    "RenderTooLong",
+    "RequestError",
+    "SchemaValidationError",
+    "StructuredOutputInvalid",
+    "SubscriptionBusy",
+    "TemplateError",
+    "TopicInvalid",
+    "TrustgraphPromptError",
+]
+
 
 class Reason(StrEnum):
     """Why a value, or one object of an answer, was refused. `SUCCESS` whenever the value may be used."""

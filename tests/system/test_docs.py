@@ -67,7 +67,8 @@ def test_the_readme_looks_at_an_answer_that_is_there() -> None:
 def test_every_link_between_the_pages_leads_somewhere() -> None:
     pages = [*PAGES, *ROOT.glob("*.md"), *(ROOT / "docs" / "decisions").glob("*.md")]
     for page in pages:
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
             assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from trustgraph_prompt.contract.types import Build
 
 Format = Literal["text", "json", "jsonl"]
+"""How an answer is laid out: as it comes, one value, objects one after the other."""
+
 JsonSchema = Mapping[str, Any] | bool
 
 #: How strictly a json answer is looked for. any: what is valid in a fence, else in prose, and no second value

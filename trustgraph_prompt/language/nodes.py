@@ -7,6 +7,27 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from typing import Literal as OneOf
 
+__all__ = [
+    "Constraint",
+    "Default",
+    "EscalationCondition",
+    "ExampleDef",
+    "File",
+    "ListOf",
+    "Literal",
+    "MapOf",
+    "Name",
+    "Node",
+    "Optional",
+    "Position",
+    "PromptDef",
+    "Scalar",
+    "SchemaDef",
+    "SchemaField",
+    "TypeExpr",
+    "Union",
+]
+
 
 class Position(NamedTuple):
     """A place in a text; the first character has line 1 and column 1."""

@@ -17,6 +17,8 @@ from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.places import Places
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY, PromptSet
 
+__all__ = ["PromptFiles", "load", "read", "together"]
+
 SUFFIXES = (".prompt", ".yaml", ".yml")
 """How files end that hold prompts: in the schema language, or one entry as YAML."""
 
