@@ -126,7 +126,7 @@ def test_the_keys_of_the_seed_are_keys_of_an_entry() -> None:
 
 
 def test_the_text_of_the_language_is_one() -> None:
-    [text] = re.findall(r"^```\n(schema .*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+    [text] = re.findall(r"^```prompt\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
     [prompt] = parse(text).prompts
     assert prompt.settings == {"attempts": 2}
     assert prompt.escalation is not None
