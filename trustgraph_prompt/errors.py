@@ -170,7 +170,23 @@ class LanguageError(ConfigError):
 
 
 class TemplateError(ConfigError):
-    """The template does not compile, or uses what templates may not use."""
+    """The template does not compile, or uses what templates may not use; `line` is the one of it, if known."""
+
+    line: int | None = None
+
+    @classmethod
+    def in_line(cls, line: int, message: str) -> TemplateError:
+        """The error in a line of the template, which the message names."""
+        error = cls(f"line {line}: {message}")
+        error.line = line
+        return error
+
+    def at(self, where: str, path: str = "") -> ConfigError:
+        """The same error, seen from the file or topic entry that holds the template."""
+        error = super().at(where, path)
+        assert isinstance(error, TemplateError)
+        error.line = self.line
+        return error
 
 
 class PromptError(ConfigError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trustgraph_prompt.authored import check
-from trustgraph_prompt.errors import ConfigError, PromptError
+from trustgraph_prompt.errors import ConfigError, PromptError, TemplateError
 from trustgraph_prompt.language import File, locate, parse, to_json_schema
 from trustgraph_prompt.language.nodes import ListOf, Name, Position, PromptDef
 from trustgraph_prompt.prompts import example
@@ -55,14 +55,18 @@ def compile(source: str, where: str) -> Written:
     Raises `ConfigError` with file, line and column for what is wrong first; the rest are its `others`.
     """
     file = parse(source, where=where)
-    prompts = [_Prompt(prompt, file, where) for prompt in file.prompts]
-    problems = [*_problems_of_system(file, where), *(one for prompt in prompts for one in prompt.problems())]
+    prompts = [_Prompt(prompt, file, where, source) for prompt in file.prompts]
+    of_system = Places(where, file.system_at, source=source)
+    problems = [
+        *_problems_of_system(file, of_system),
+        *(one for prompt in prompts for one in prompt.problems()),
+    ]
     _raise(problems)
     entries: dict[str, Mapping[str, Any]] = {prompt.key: prompt.entry for prompt in prompts}
     places = {prompt.key: prompt.places for prompt in prompts}
     if file.system is not None:
         entries[SYSTEM_KEY] = _system(file.system)
-        places[SYSTEM_KEY] = Places(where, file.system_at)
+        places[SYSTEM_KEY] = of_system
     examples = tuple(one for prompt in prompts for one in prompt.examples())
     return Written(entries, places, examples)
 
@@ -80,7 +84,7 @@ def definition_of(
     `types` are those beside the language's own, as in `parse`. `defaults` are keys about answers, for prompts
     that do not say otherwise and expect more than a text. Raises `ConfigError` as `compile`.
     """
-    declared = _Prompt(prompt, file, where, types, defaults)
+    declared = _Prompt(prompt, file, where, types=types, defaults=defaults)
     _raise(list(declared.problems_of_clauses()))
     return declared.definition()
 
@@ -96,12 +100,12 @@ def _system(text: str) -> dict[str, str]:
     return {"dialect": "jinja", "prompt": text}
 
 
-def _problems_of_system(file: File, where: str) -> Iterator[ConfigError]:
+def _problems_of_system(file: File, places: Places) -> Iterator[ConfigError]:
     if file.system is not None:
         try:
             system_template(_system(file.system))
-        except ConfigError as error:
-            yield _at(error, Places(where, file.system_at).of(), "")
+        except TemplateError as error:
+            yield _in_template(error, places, "")
 
 
 class _Prompt:
@@ -112,6 +116,8 @@ class _Prompt:
         prompt: PromptDef,
         file: File,
         where: str | None,
+        source: str = "",
+        *,
         types: Types | None = None,
         defaults: Mapping[str, Any] | None = None,
     ) -> None:
@@ -120,7 +126,7 @@ class _Prompt:
         self._types = types
         self._defaults = {} if prompt.expecting is None else defaults or {}
         self.key = PREFIX + prompt.name
-        self.places = Places(where, prompt.at, prompt.places)
+        self.places = Places(where, prompt.at, prompt.places, source)
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -149,8 +155,13 @@ class _Prompt:
         try:
             return PromptDefinition.from_entry(self._prompt.name, self.entry)
         except ConfigError as error:
-            known = error.path if error.path in self.places.parts else ""
-            raise _at(error, self._place(error.path), known) from error
+            raise self._placed(error) from error
+
+    def _placed(self, error: ConfigError) -> ConfigError:
+        path = error.path
+        if isinstance(error, TemplateError):
+            return _in_template(error, self.places, "/text" if path == "/prompt" else path)
+        return _at(error, self._place(path), path if path in self.places.parts else "")
 
     def examples(self) -> Iterator[Example]:
         """Its examples, of which `problems` found nothing wrong."""
@@ -204,17 +215,14 @@ class _Prompt:
             expected = prompt.expecting
             of = expected.item if isinstance(expected, ListOf) else expected
             name = of.name if isinstance(of, Name) else ""
-            return self._at(locate(self._file, name, path.removeprefix("/schema")) or self._expecting)
+            return self.places.at(locate(self._file, name, path.removeprefix("/schema")) or self._expecting)
         if path == "/response-type":
-            return self._at(self._expecting)
-        return self.places.of("/text" if path == "/prompt" else path)
+            return self.places.at(self._expecting)
+        return self.places.of(path)
 
     @property
     def _expecting(self) -> Position | None:
         return self._prompt.at if self._prompt.expecting is None else self._prompt.expecting.at
-
-    def _at(self, position: Position | None) -> str | None:
-        return Places(self.places.file, position).of()
 
 
 def _held(settings: Mapping[str, Any], schema: Mapping[str, Any], places: Places) -> Iterator[ConfigError]:
@@ -224,6 +232,13 @@ def _held(settings: Mapping[str, Any], schema: Mapping[str, Any], places: Places
     except ConfigError as error:
         for one in (error, *error.others):
             yield _at(one, places.of(one.path), one.path)
+
+
+def _in_template(error: TemplateError, places: Places, path: str) -> TemplateError:
+    """What is wrong with a template, said of its line where that is known."""
+    if error.line is not None and (line := places.of_line(path, error.line)):
+        return TemplateError(error.message.removeprefix(f"line {error.line}: "), where=line)
+    return TemplateError(error.message, where=places.of(path), found=error.found, expected=error.expected)
 
 
 def _at(error: ConfigError, where: str | None, path: str) -> ConfigError:
