@@ -170,7 +170,7 @@ class LanguageError(ConfigError):
 
 
 class TemplateError(ConfigError):
-    """The template does not compile, or uses what templates may not use; `line` is where, if that is known."""
+    """The template does not compile, or uses what templates may not use; `line` is where, if known."""
 
     line: int | None = None
 
