@@ -64,12 +64,24 @@ def test_the_readme_looks_at_an_answer_that_is_there() -> None:
     assert "2 refused; cut off" in result.stderr
 
 
+def prose(page: Path) -> str:
+    """A page without its fenced blocks."""
+    return re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
 def test_every_link_between_the_pages_leads_somewhere() -> None:
     pages = [*PAGES, *ROOT.glob("*.md"), *(ROOT / "docs" / "decisions").glob("*.md")]
     for page in pages:
-        prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", prose):
-            assert target.startswith("http") or (page.parent / target).exists(), f"{page.name}: {target}"
+        for file, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)]*)\)", prose(page)):
+            if not file.startswith("http"):
+                target = (page.parent / file).resolve() if file else page
+                assert target.exists(), f"{page.name}: {file}"
+                assert not anchor or anchor in anchors(target), f"{page.name}: {file}#{anchor}"
 
 
 @contextmanager
