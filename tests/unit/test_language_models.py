@@ -28,7 +28,7 @@ from trustgraph_prompt.doors.schema_language import (
 )
 from trustgraph_prompt.errors import ConfigError, LanguageError, PromptError, StructuredOutputInvalid
 from trustgraph_prompt.language import parse
-from trustgraph_prompt.language.nodes import Name, TypeExpr
+from trustgraph_prompt.language.nodes import Name, Optional, SchemaField, TypeExpr
 from trustgraph_prompt.llm import ScriptedAnswer
 
 
@@ -180,13 +180,18 @@ class TestModels:
         assert len(workflow.schemas) == 20
         assert workflow.schemas["S0"] is workflow.schemas["S0"]
 
-    async def test_what_goes_too_deep_for_pydantic_can_still_be_asked_for(self) -> None:
-        workflow = Workflow.load(
-            circle(300) + 'prompt p expecting S0: "?"\n', Script(ScriptedAnswer('{"next": {}}'))
-        )
+    async def test_as_many_as_a_text_may_have_can_be_asked_for(self) -> None:
+        script = Script(ScriptedAnswer('{"next": {}}'))
+        workflow = Workflow.load(circle(100) + 'prompt p expecting S0: "?"\n', script)
         assert await workflow.call_llm("p") == {"next": {"next": None}}
+
+    def test_a_circle_that_is_too_long_for_pydantic_is_an_error_of_ours(self) -> None:
+        first, *others = (
+            SchemaDef(f"S{n}", (SchemaField("next", Optional(Name(f"S{(n + 1) % 500}"))),))
+            for n in range(500)
+        )
         with pytest.raises(ConfigError, match="Pydantic makes no models of these schemas"):
-            workflow.schemas["S0"]
+            schema_to_pydantic(first, others)
 
     async def test_only_the_models_need_pydantic(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pydantic", None)

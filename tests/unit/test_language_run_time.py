@@ -403,7 +403,10 @@ class TestLoading:
             ('schema A:\n    a: string\nprompt p expecting A[]:\n    attemps: 2\n    text: "?"', "attemps"),
             ('schema A:\n    a: string\nprompt p expecting A:\n    attempts: 0\n    text: "?"', "attempts"),
             ('schema A:\n    a: string\nprompt p:\n    text: "{{ a.b() }}"', "prompt"),
-            ('schema A:\n    a: string\nprompt p expecting A:\n    schema: {}\n    text: "?"', "twice"),
+            (
+                'schema A:\n    a: string\nprompt p expecting A:\n    schema: {}\n    text: "?"',
+                "in another way",
+            ),
         ],
     )
     def test_what_is_wrong_is_an_error_with_its_place(self, text: str, said: str) -> None:

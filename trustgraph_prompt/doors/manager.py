@@ -22,6 +22,8 @@ from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, sys
 from trustgraph_prompt.prompts.template import Dialect
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 
+__all__ = ["Llm", "Prompt", "PromptManager"]
+
 logger = logging.getLogger(__name__)
 
 Llm = Callable[..., Awaitable[str | None]]

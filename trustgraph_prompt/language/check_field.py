@@ -24,9 +24,6 @@ from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.scalars import GENERIC, SCALARS
 from trustgraph_prompt.language.spell import spell_constraint, spell_type, spell_value
 
-MAX_DEPTH = 50
-"""How deep a type may be nested."""
-
 _NULL = Scalar("null")
 
 
@@ -41,32 +38,6 @@ def check_field(field: SchemaField, names: Names) -> Iterator[Problem]:
 
 def check_type(expr: TypeExpr, names: Names) -> Iterator[Problem]:
     """Everything that is wrong with a type."""
-    if _depth(expr) > MAX_DEPTH:
-        yield Problem(
-            "the type is nested too deep", expr.at, None, f"at most {MAX_DEPTH} types in each other"
-        )
-    else:
-        yield from _check_part(expr, names)
-
-
-def _depth(expr: TypeExpr) -> int:
-    level, deepest = [expr], 0
-    while level and deepest <= MAX_DEPTH:
-        level = [part for one in level for part in _parts(one)]
-        deepest += 1
-    return deepest
-
-
-def _parts(expr: TypeExpr) -> tuple[TypeExpr, ...]:
-    match expr:
-        case ListOf(part) | MapOf(part) | Optional(part):
-            return (part,)
-        case Union(members):
-            return members
-    return ()
-
-
-def _check_part(expr: TypeExpr, names: Names) -> Iterator[Problem]:
     match expr:
         case Name(name) if name in GENERIC:
             yield Problem(f"a {name} of what?", expr.at, name, f"{name}[string], {name}[any] or the like")
@@ -81,8 +52,8 @@ def _check_part(expr: TypeExpr, names: Names) -> Iterator[Problem]:
             )
         case Union(members):
             yield from _check_union(members)
-    for part in _parts(expr):
-        yield from _check_part(part, names)
+    for part in expr.parts:
+        yield from check_type(part, names)
 
 
 def _check_union(members: tuple[TypeExpr, ...]) -> Iterator[Problem]:

@@ -145,7 +145,7 @@ class _Whole:
         definition, place = self._definitions[key]
         if not _is_record(definition):
             return definition, place
-        if _bare(definition) == _bare(self._root):
+        if key in (self._root.get("title"), self._name) and _bare(definition) == _bare(self._root):
             return self._name
         if key == self._name:
             refuse(place, "the root has this name", key, "another name")

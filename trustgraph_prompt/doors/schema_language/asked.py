@@ -20,7 +20,7 @@ from trustgraph_prompt.language.nodes import PromptDef
 from trustgraph_prompt.language.spell import spell_type
 from trustgraph_prompt.llm import RuntimeConfig
 from trustgraph_prompt.prompts import PromptDefinition, Question, Template
-from trustgraph_prompt.prompts.language import Types, definition_of
+from trustgraph_prompt.prompts.prompt_file import Types, definition_of
 
 MAX_SCHEMA_RETRIES = 3
 """How often a question is put until its answer is as expected, in all, unless its prompt says otherwise."""
