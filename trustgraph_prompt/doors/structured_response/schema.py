@@ -81,7 +81,7 @@ INVARIANTS = (
 
 def _contract(*, repair: bool, extra: Extra | None = "ignore") -> Contract:
     return Contract.from_schema(
-        None,
+        RESPONSE_SCHEMA,
         versions=SCHEMAS,
         invariants=INVARIANTS,
         repair=repair,
