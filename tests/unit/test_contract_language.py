@@ -104,6 +104,43 @@ def test_what_is_wrong_is_said_of_its_line(text: str, said: str) -> None:
     assert isinstance(caught.value, ConfigError)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('a: date = "tomorrow"', "line 2, column 13: the default is not of the type: expected format date"),
+        (
+            'a: string @pattern("^a$") = "b"',
+            "line 2, column 31: the default is not of the type: expected pattern",
+        ),
+        (
+            "a: int @multiple(5) = 3",
+            "line 2, column 25: the default is not of the type: expected multipleOf 5",
+        ),
+        (
+            "a: int[] @unique = [1, 1]",
+            "line 2, column 22: the default is not of the type: expected uniqueItems",
+        ),
+        ("a: B? = {c: {}}", 'line 2, column 11: the default is not of the type: /c: "d" is missing'),
+        (
+            "a: map[kind] = {x: 1}",
+            'line 2, column 18: the default is not of the type: /x: expected "k", found 1',
+        ),
+    ],
+)
+def test_a_default_that_is_not_of_its_type_is_said_of_its_line(text: str, said: str) -> None:
+    text = f"schema A:\n  {text}\nschema B:\n  c: C\nschema C:\n  d: int\n"
+    with pytest.raises(LanguageError) as caught:
+        Contract.language(text, types={"kind": {"const": "k"}})
+    assert str(caught.value).startswith(said)
+
+
+def test_defaults_that_are_of_their_types_may_stand() -> None:
+    text = (
+        'schema A:\n  a: int = 3.0\n  b: B = {n: "x"}\n  c: A[] = [{b: {n: "y"}}]\nschema B:\n  n: string\n'
+    )
+    assert Contract.language(text)["A"].accepts({})
+
+
 def test_what_is_wrong_with_an_option_is_not_said_of_a_line() -> None:
     with pytest.raises(ContractError, match="/invariants/0"):
         Contract.language("schema A:\n  a: int", invariants=["a +"])

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -190,8 +191,14 @@ def _with(part: dict[str, Any] | bool, **more: Any) -> dict[str, Any]:
         (_with(STRING, additionalProperties=False), "/additionalProperties", "schemas are open"),
         (_with(STRING, minProperties=1), "/minProperties", "no word for this"),
         (_with(STRING, required=["b"]), "/required", "these are no properties"),
+        (_with(STRING, required=[["a"]]), "/required", "these are no properties"),
+        (_with({"type": "number", "default": math.nan}, required=[]), "", "this is no JSON"),
+        (_with({"const": "\ud800"}), "", "this is no JSON"),
+        (_with({"const": object()}), "", "this is no JSON"),
         (_with(False), "/properties/a", "no word"),
-        (_with({"not": {}}), "/properties/a/not", "without a type"),
+        (_with({"not": {}}), "/properties/a/not", "no word"),
+        (_with({"allOf": [STRING]}), "/properties/a/allOf", "no word"),
+        (_with({"minimum": 1}), "/properties/a/minimum", "without a type"),
         (_with({"type": "text"}), "/properties/a/type", "no type"),
         (_with({"type": "string", "minimum": 1}), "/properties/a/minimum", "no word"),
         (_with({"type": "string", "default": "x"}), "/properties/a/default", "what has a default may be missing"),

@@ -128,6 +128,9 @@ class TestModels:
             ("int @min(1) @max(3)", 3, 4),
             ("float @above(0) @below(1)", 0.5, 1),
             ("int @multiple(5)", 10, 11),
+            ("int @min(0.5) @max(2.5)", 1, 0),
+            ("int | float @above(-0.5) @below(0.5)", 0, 1),
+            ("int @multiple(1.5)", 3, 1),
             ("string @length(2, 3)", "ab", "a"),
             ("string @length(2)", "ab", "abc"),
             ('string @pattern("^[a-z]+$")', "ab", "AB"),
@@ -296,8 +299,11 @@ class TestByHand:
             _schemas = {"Even": Even}  # noqa: RUF012
             _prompts = {"p": PromptSpec(body=str, schema="Even[]")}  # noqa: RUF012
 
-        with pytest.raises(SchemaValidationError, match=r"'Even\[\]': /1/n: not even"):
-            await Numbers(Script(ScriptedAnswer('[{"n": 2}, {"n": 3}]'))).call_llm("p")
+        with pytest.raises(SchemaValidationError, match=r"'Even\[\]': /1/n: not even") as raised:
+            await Numbers(Script(ScriptedAnswer('[{"n":2}, {"n":3}]'))).call_llm("p")
+        assert raised.value.raw_response == '[{"n":2}, {"n":3}]'
+        assert raised.value.outcome is not None
+        assert raised.value.usage == raised.value.outcome.calls[0].usage
 
     async def test_texts_are_escalated(self) -> None:
         workflow = ByHand(Script(ScriptedAnswer("I need help.")), on_escalation=lambda event: event.why)

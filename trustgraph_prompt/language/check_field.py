@@ -22,7 +22,7 @@ from trustgraph_prompt.language.nodes import (
 )
 from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.scalars import GENERIC, SCALARS
-from trustgraph_prompt.language.spell import spell_constraint, spell_type, spell_value
+from trustgraph_prompt.language.spell import spell_constraint, spell_type
 
 _NULL = Scalar("null")
 
@@ -91,7 +91,7 @@ def _check_constraints(field: SchemaField, names: Names) -> Iterator[Problem]:
     for constraint in known:
         kind = KINDS[constraint.name]
         if constraint not in usable:
-            found = ", ".join(map(spell_value, constraint.arguments))
+            found = spell_constraint(constraint)
             yield Problem(f"@{constraint.name} does not take this", constraint.at, found, kind.example)
         elif not any(keywords_of(constraint, one) for one in kinds):
             yield Problem(
@@ -109,8 +109,9 @@ def _check_ends(constraints: Iterable[Constraint]) -> Iterator[Problem]:
     for lowest in (one for name in ("min", "above") if (one := ends.get(name))):
         for highest in (one for name in ("max", "below") if (one := ends.get(name))):
             low, high = lowest.arguments[0], highest.arguments[0]
-            if low > high or (low == high and (lowest.name, highest.name) != ("min", "max")):
-                expected = f"less than {high}"
+            may_be_equal = (lowest.name, highest.name) == ("min", "max")
+            if low > high or (low == high and not may_be_equal):
+                expected = f"{'at most' if may_be_equal else 'less than'} {high}"
                 yield Problem(f"no number can meet this and @{highest.name}", lowest.at, low, expected)
 
 
@@ -137,6 +138,8 @@ def _fits(value: Any, expr: TypeExpr, names: Names) -> bool:
             return json_type(value) in ("integer", "number", "string")
         case Scalar("float"):
             return json_type(value) in ("integer", "number")
+        case Scalar("int") if isinstance(value, float):
+            return value.is_integer()
         case Scalar(name):
             return bool(SCALARS[name]["type"] == json_type(value))
         case Literal():
