@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+__all__ = ["Budget", "Price", "Usage"]
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

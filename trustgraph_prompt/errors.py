@@ -39,6 +39,45 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cost import Usage
     from trustgraph_prompt.reader import CallReport, Outcome
 
+__all__ = [
+    "PROVIDER_ERRORS",
+    "BrokerClosed",
+    "BrokerError",
+    "BrokerUnavailable",
+    "CallTimeout",
+    "ConfigError",
+    "ContractError",
+    "FlowError",
+    "Issue",
+    "JSONParseError",
+    "LanguageError",
+    "MessageTooLarge",
+    "OutputParseError",
+    "PromptError",
+    "PromptRenderError",
+    "PromptValidationError",
+    "ProviderAuthentication",
+    "ProviderError",
+    "ProviderInvalidModel",
+    "ProviderInvalidRequest",
+    "ProviderInvalidResponse",
+    "ProviderModelNotLoaded",
+    "ProviderRateLimit",
+    "ProviderUnavailable",
+    "ProviderUnexplained",
+    "ProviderUnsupportedContentBlock",
+    "Reason",
+    "RenderError",
+    "RenderTooLong",
+    "RequestError",
+    "SchemaValidationError",
+    "StructuredOutputInvalid",
+    "SubscriptionBusy",
+    "TemplateError",
+    "TopicInvalid",
+    "TrustgraphPromptError",
+]
+
 
 class Reason(StrEnum):
     """Why a value, or one object of an answer, was refused. `SUCCESS` whenever the value may be used."""
@@ -131,7 +170,23 @@ class LanguageError(ConfigError):
 
 
 class TemplateError(ConfigError):
-    """The template does not compile, or uses what templates may not use."""
+    """The template does not compile, or uses what templates may not use; `line` is where, if known."""
+
+    line: int | None = None
+
+    @classmethod
+    def in_line(cls, line: int, message: str) -> TemplateError:
+        """The error in a line of the template, which the message names."""
+        error = cls(f"line {line}: {message}")
+        error.line = line
+        return error
+
+    def at(self, where: str, path: str = "") -> ConfigError:
+        """The same error, seen from the file or topic entry that holds the template."""
+        error = super().at(where, path)
+        assert isinstance(error, TemplateError)
+        error.line = self.line
+        return error
 
 
 class PromptError(ConfigError):

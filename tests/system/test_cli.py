@@ -206,6 +206,16 @@ class TestCheck:
         assert bad["error"]["where"] == f"{tmp_path / 'list.prompt'}:4:24"
         assert (bad["error"]["path"], bad["error"]["found"]) == ("/reads/0/name", "a")
 
+    def test_examples_are_asked_under_the_system_message_of_their_folder(self, tmp_path: Path) -> None:
+        (tmp_path / "a.prompt").write_text(SAY.replace("answer:", "terms: {a: 1}\n        answer:"))
+        (tmp_path / "system.prompt").write_text('system: "{{ b }}"\n')
+        result = run("check", tmp_path)
+        assert result.returncode == 2
+        assert (
+            "a.prompt:3:16 /terms: say: an example: terms are missing (found ['a'], expected b)"
+            in result.stderr
+        )
+
     def test_says_where_a_prompt_is_there_twice(self, tmp_path: Path) -> None:
         (tmp_path / "a.prompt").write_text(LIST.replace("PLACE", "a"))
         (tmp_path / "list.yaml").write_text("dialect: jinja\nprompt: hello\n")

@@ -28,7 +28,19 @@ SELDOM = {
 HEAVY = {"asyncio", "jinja2", "jsonschema_rs", "orjson", "prometheus_client", "tenacity", "yaml"}
 """What every worker needs."""
 
-COMMANDS = ["extract", "ask", "read", "render", "check", "run", "complete", "config", "dead", "topics"]
+COMMANDS = [
+    "extract",
+    "ask",
+    "read",
+    "render",
+    "check",
+    "format",
+    "run",
+    "complete",
+    "config",
+    "dead",
+    "topics",
+]
 
 
 def imported(report: str) -> set[str]:

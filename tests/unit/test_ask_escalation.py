@@ -43,6 +43,7 @@ async def test_a_text_with_the_condition_is_escalated_and_is_still_an_answer(ask
     entry = {"escalate": {"op": "~", "value": "I CANNOT"}}
     outcome = await asked(Script(ScriptedAnswer("I cannot.")), format="text", entry=entry)
     assert (outcome.ok, outcome.value, outcome.escalated) == (True, "I cannot.", "condition")
+    assert "escalated" in repr(outcome)
 
     outcome = await asked(Script(ScriptedAnswer("I can.")), format="text", entry=entry)
     assert outcome.escalated is None

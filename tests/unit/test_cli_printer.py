@@ -45,6 +45,13 @@ async def test_a_text_ends_with_one_end_of_line(
     assert capsys.readouterr() == (printed, "")
 
 
+async def test_an_escalated_answer_is_printed_and_called_so(capsys: pytest.CaptureFixture[str]) -> None:
+    await show(prompt("text", escalate={"op": "~", "value": "I CANNOT"}), ScriptedAnswer("I cannot."))
+    printed, noted = capsys.readouterr()
+    assert printed == "I cannot.\n"
+    assert noted.startswith("escalated: ")
+
+
 async def test_a_text_that_goes_on_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     answers = ScriptedAnswer("one two ", finish_reason="length"), ScriptedAnswer("three")
     await show(prompt("text"), *answers, prefill=True)

@@ -82,6 +82,7 @@ class Everything:
     clock: time
     key: UUID
     price: Decimal
+    content: bytes
     colour: Colour
     grade: Grade
     size: Literal["s", "m", 3]
@@ -112,6 +113,7 @@ EVERYTHING: dict[str, Any] = {
     "clock": "09:30:00Z",
     "key": "12345678-1234-5678-1234-567812345678",
     "price": "12.50",
+    "content": "Tm90IHRoaXM=",
     "colour": "blue",
     "grade": 2,
     "size": 3,
@@ -199,6 +201,7 @@ def test_every_type_of_field_has_a_schema_and_becomes_what_it_says() -> None:
         clock=time(9, 30, tzinfo=UTC),
         key=UUID("12345678-1234-5678-1234-567812345678"),
         price=Decimal("12.50"),
+        content=b"Not this",
         colour=Colour.BLUE,
         grade=Grade.BAD,
         size=3,

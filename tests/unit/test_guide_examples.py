@@ -19,6 +19,7 @@ DOCS = Path(__file__).parents[2] / "docs"
         ("asking.md", 8),
         ("complete.md", 20),
         ("prompt-class.md", 25),
+        ("schema-language.md", 15),
         ("structured-response.md", 30),
         ("language-run-time.md", 30),
     ],

@@ -28,7 +28,7 @@ from trustgraph_prompt.doors.schema_language import (
 )
 from trustgraph_prompt.errors import ConfigError, LanguageError, PromptError, StructuredOutputInvalid
 from trustgraph_prompt.language import parse
-from trustgraph_prompt.language.nodes import Name, TypeExpr
+from trustgraph_prompt.language.nodes import Name, Optional, SchemaField, TypeExpr
 from trustgraph_prompt.llm import ScriptedAnswer
 
 
@@ -128,6 +128,9 @@ class TestModels:
             ("int @min(1) @max(3)", 3, 4),
             ("float @above(0) @below(1)", 0.5, 1),
             ("int @multiple(5)", 10, 11),
+            ("int @min(0.5) @max(2.5)", 1, 0),
+            ("int | float @above(-0.5) @below(0.5)", 0, 1),
+            ("int @multiple(1.5)", 3, 1),
             ("string @length(2, 3)", "ab", "a"),
             ("string @length(2)", "ab", "abc"),
             ('string @pattern("^[a-z]+$")', "ab", "AB"),
@@ -180,13 +183,18 @@ class TestModels:
         assert len(workflow.schemas) == 20
         assert workflow.schemas["S0"] is workflow.schemas["S0"]
 
-    async def test_what_goes_too_deep_for_pydantic_can_still_be_asked_for(self) -> None:
-        workflow = Workflow.load(
-            circle(300) + 'prompt p expecting S0: "?"\n', Script(ScriptedAnswer('{"next": {}}'))
-        )
+    async def test_as_many_as_a_text_may_have_can_be_asked_for(self) -> None:
+        script = Script(ScriptedAnswer('{"next": {}}'))
+        workflow = Workflow.load(circle(100) + 'prompt p expecting S0: "?"\n', script)
         assert await workflow.call_llm("p") == {"next": {"next": None}}
+
+    def test_a_circle_that_is_too_long_for_pydantic_is_an_error_of_ours(self) -> None:
+        first, *others = (
+            SchemaDef(f"S{n}", (SchemaField("next", Optional(Name(f"S{(n + 1) % 500}"))),))
+            for n in range(500)
+        )
         with pytest.raises(ConfigError, match="Pydantic makes no models of these schemas"):
-            workflow.schemas["S0"]
+            schema_to_pydantic(first, others)
 
     async def test_only_the_models_need_pydantic(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pydantic", None)
@@ -291,8 +299,11 @@ class TestByHand:
             _schemas = {"Even": Even}  # noqa: RUF012
             _prompts = {"p": PromptSpec(body=str, schema="Even[]")}  # noqa: RUF012
 
-        with pytest.raises(SchemaValidationError, match=r"'Even\[\]': /1/n: not even"):
-            await Numbers(Script(ScriptedAnswer('[{"n": 2}, {"n": 3}]'))).call_llm("p")
+        with pytest.raises(SchemaValidationError, match=r"'Even\[\]': /1/n: not even") as raised:
+            await Numbers(Script(ScriptedAnswer('[{"n":2}, {"n":3}]'))).call_llm("p")
+        assert raised.value.raw_response == '[{"n":2}, {"n":3}]'
+        assert raised.value.outcome is not None
+        assert raised.value.usage == raised.value.outcome.calls[0].usage
 
     async def test_texts_are_escalated(self) -> None:
         workflow = ByHand(Script(ScriptedAnswer("I need help.")), on_escalation=lambda event: event.why)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
-from trustgraph_prompt.language import parse
+from trustgraph_prompt.language import format, parse
 from trustgraph_prompt.language.nodes import (
     Constraint,
     Default,
@@ -233,3 +236,10 @@ def test_prompts_may_expect_types_of_all_kinds() -> None:
     for text in texts:
         file = parse(f"schema A:\n  a: int\nprompt x expecting {text}: 'a'")
         assert file.prompts[0].expecting is not None
+
+
+def test_the_blocks_of_the_guide_are_texts_of_the_language() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "schema-language.md").read_text("utf-8")
+    whole, outline = re.findall(r"^```prompt\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    assert format(whole).startswith("# What a review finds.\nschema Source:\n")
+    assert parse(outline.replace("TYPE", "any[]")).prompts[0].name == "NAME"

@@ -175,6 +175,22 @@ class TestTheValue:
         assert list(value) == ["approved", "severity", "confidence", "findings"]
         assert value["findings"] == [{"line": 7, "kind": "bug", "note": None}]
 
+    async def test_defaults_are_filled_in_within_defaults(self) -> None:
+        text = (
+            "schema B:\n    n: int = 1\n    m: string?\n"
+            'schema A:\n    b: B = {}\n    more: map[B[]] = {x: [{n: 2}]}\nprompt p expecting A: "?"\n'
+        )
+        assert await Workflow.load(text, answers("{}")).call_llm("p") == {
+            "b": {"n": 1, "m": None},
+            "more": {"x": [{"n": 2, "m": None}]},
+        }
+
+    async def test_what_one_value_is_filled_in_with_is_not_that_of_the_next(self) -> None:
+        workflow = Workflow.load('schema A:\n    a: int[] = []\nprompt p expecting A: "?"\n', answers("{}"))
+        first = await workflow.call_llm("p")
+        first["a"].append(1)
+        assert await workflow.call_llm("p") == {"a": []}
+
     async def test_a_list_comes_as_a_list_and_a_scalar_as_it_is(self) -> None:
         assert await asked(answers('[{"line": 1}, {"line": 2, "kind": "smell"}]'), "find") == [
             {"line": 1, "kind": "bug", "note": None},
@@ -400,10 +416,17 @@ class TestLoading:
             ('prompt p expecting Reviw: "?"', "Reviw"),
             ('prompt q: "?"\nprompt p:\n    aliases: [q]\n    text: "?"', "two prompts are called q"),
             ('schema A:\n    a: strng\nprompt p expecting A: "?"', "strng"),
+            (
+                'schema A:\n    a: date = "1.5."\nprompt p: "?"',
+                "a.prompt:2:15: the default is not",
+            ),
             ('schema A:\n    a: string\nprompt p expecting A[]:\n    attemps: 2\n    text: "?"', "attemps"),
             ('schema A:\n    a: string\nprompt p expecting A:\n    attempts: 0\n    text: "?"', "attempts"),
             ('schema A:\n    a: string\nprompt p:\n    text: "{{ a.b() }}"', "prompt"),
-            ('schema A:\n    a: string\nprompt p expecting A:\n    schema: {}\n    text: "?"', "twice"),
+            (
+                'schema A:\n    a: string\nprompt p expecting A:\n    schema: {}\n    text: "?"',
+                "in another way",
+            ),
         ],
     )
     def test_what_is_wrong_is_an_error_with_its_place(self, text: str, said: str) -> None:
@@ -445,6 +468,19 @@ class TestHostility:
     def test_a_text_without_end_is_refused_at_once(self) -> None:
         with pytest.raises(LanguageError, match="the text is too large"):
             Workflow.load("# nothing\n" * 1_000_000, answers())
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "schema A:\n    a: A = {}\n",
+            "schema A:\n    b: B? = {}\nschema B:\n    a: map[A[]] = {x: [{}]}\n",
+            "".join(f"schema S{n}:\n    a: S{n + 1} = {{}}\n    b: S{n + 1} = {{}}\n" for n in range(99))
+            + "schema S99:\n    a: int = 1\n",
+        ],
+    )
+    def test_defaults_that_hold_each_other_without_an_end_are_refused(self, text: str) -> None:
+        with pytest.raises(LanguageError, match="without an end"):
+            Workflow.load(text, answers())
 
     def test_hundreds_of_prompts_are_loaded(self) -> None:
         text = "schema A:\n    a: int\n" + "".join(f'prompt p{n} expecting A[]: "?"\n' for n in range(300))

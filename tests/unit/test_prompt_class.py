@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import weakref
 from dataclasses import FrozenInstanceError, dataclass, field
 from typing import Any, assert_type
@@ -10,7 +11,7 @@ from typing import Any, assert_type
 import pytest
 from pydantic import BaseModel
 
-from trustgraph_prompt import MarkdownSection, Prompt, parse_structured_output
+from trustgraph_prompt import Contract, MarkdownSection, Prompt, parse_structured_output
 from trustgraph_prompt.doors import (
     PromptRenderError,
     PromptValidationError,
@@ -138,6 +139,10 @@ class TestText:
     def test_takes_values_as_they_are_and_fills_in_nothing_twice(self) -> None:
         assert "of ${topic} $x {{ y }}." in undeclared(TASK).render(Guidance("${topic} $x {{ y }}")).text
 
+    def test_keeps_the_indentation_of_a_value_that_it_begins_with(self) -> None:
+        made = undeclared(MarkdownSection[Style](title="T", template="${tone}"))
+        assert made.render(Style("  if dry:\n    pass")).text == "## T\n\n  if dry:\n    pass"
+
     def test_has_one_blank_line_between_sections_whatever_the_values_end_with(self) -> None:
         section = MarkdownSection[Style](title="T", template="${tone}")
         made = undeclared(section, MarkdownSection(title="U", template="u"))
@@ -176,6 +181,22 @@ class TestDeclaration:
     def test_of_a_list_is_of_its_elements(self) -> None:
         rendered = Prompt[list[Summary]](ns="tests", key="list").render()
         assert rendered.structured_output == StructuredOutputConfig(Summary, "array", False)
+
+    @pytest.mark.parametrize(
+        ("declared", "answer"),
+        [(Summary, {"title": "T", "gist": "G"}), (list[Summary], {"items": [{"title": "T", "gist": "G"}]})],
+    )
+    def test_has_a_schema_for_servers_and_takes_what_they_hold_to_it(
+        self, declared: Any, answer: dict[str, Any]
+    ) -> None:
+        rendered = Prompt[declared](ns="tests", key="summary").render()
+        assert rendered.structured_output is not None
+        schema = rendered.structured_output.response_schema
+        assert schema is not None
+        assert schema["type"] == "object"
+        assert Contract.from_schema(schema).accepts(answer)
+        built = parse_structured_output(json.dumps(answer), rendered)
+        assert built in (Summary("T", "G"), [Summary("T", "G")])
 
     def test_may_be_a_pydantic_model(self) -> None:
         rendered = Prompt[list[Report]](ns="tests", key="report").render()

@@ -128,6 +128,14 @@ def test_a_worker_asks_what_the_prompt_says(task: str, below: str, topic: str) -
     assert asked == made.render(Guidance(topic)).text
 
 
+@pytest.mark.parametrize("topic", ["  if x:\n    y", "", "chalk\n\n", " "])
+def test_a_worker_keeps_white_space_at_the_end_of_a_value_and_is_else_the_same(topic: str) -> None:
+    made = prompt(section("${topic}"), inject_output_instructions=False)
+    asked = pushed(made).question({"topic": topic}).prompt
+    assert asked == f"## Task\n\n{topic}"
+    assert asked.rstrip() == made.render(Guidance(topic)).text
+
+
 def test_values_that_are_left_out_are_those_of_the_parameters() -> None:
     text = "${topic}|${tone}|${lines}|${note}"
     of_fields = prompt(section(text))

@@ -167,8 +167,12 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
         ),
         ('prompt a: "x"\n    repair: true\n', ["1:8: `repair` says nothing about an answer of type text"]),
         ('prompt a expecting any: "x"\n    repair-by-model: true\n', ["1:8: repair by a model is another"]),
-        ('prompt a: """\n{{ y|shout }}\n"""\n', ["1:11: line 1: the filter `shout` is not available"]),
+        ('prompt a: """\n{{ y|shout }}\n"""\n', ["2:1: the filter `shout` is not available"]),
         ('\nprompt a:\n    text: "{% for %}"\n', ["3:11: line 1: "]),
+        ('prompt a:\n    text: """\n    a\n      {{ y|shout }}\n    """\n', ["4:7: the filter `shout`"]),
+        ('prompt a:\n    text: """a\n    {{ y|shout }}\n    """\n', ["3:5: the filter `shout`"]),
+        ('prompt a:\n    text: "b"\n    system: """\n    {{ y|shout }}"""\n', ["4:5: the filter `shout`"]),
+        ('system: """\n\n{{ y|shout }}\n"""\n', ["3:1: the filter `shout`"]),
         ('system: "{{ y|shout }}"\n', ["1:9: line 1: the filter `shout`"]),
         ('schema X:\n    a: string @pattern("[")\nprompt a expecting X: "x"\n', ["2:15: "]),
         (

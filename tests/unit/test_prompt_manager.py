@@ -234,6 +234,13 @@ async def test_no_response_is_an_error() -> None:
         await asked("text", None)
 
 
+@pytest.mark.parametrize("response_type", ["text", "json", "jsonl"])
+@pytest.mark.parametrize("answer", [5, b"{}", {"text": "{}"}, ["{}"]], ids=["int", "bytes", "dict", "list"])
+async def test_a_response_that_is_no_text_is_an_error(response_type: str, answer: Any) -> None:
+    with pytest.raises(RuntimeError, match=rf"^LLM returned no text but {type(answer).__name__}$"):
+        await asked(response_type, answer)
+
+
 async def test_the_ontology_prompt_answers_to_both_its_names() -> None:
     made = manager(None, **{"extract-with-ontologies": {"prompt": "x"}})
     assert made.render("ontology-extract", {}) == "x"

@@ -192,6 +192,10 @@ class TestVersions:
         assert set(STRUCTURED_RESPONSE.versions or ()) == SUPPORTED_SCHEMA_VERSIONS == {"1.0", "1.1", "2.0"}
         assert RESPONSE_SCHEMA["required"] == ["answer", "items_shown"]
 
+    def test_models_are_asked_for_the_current_one(self) -> None:
+        assert STRUCTURED_RESPONSE.schema == RESPONSE_SCHEMA
+        assert '"answer"' in STRUCTURED_RESPONSE.instructions()
+
     @pytest.mark.parametrize(
         "fields",
         [
@@ -255,6 +259,12 @@ class TestVersions:
         moved.citations.append({"title": "new"})
         assert (response.citations or response.sources) == SOURCES
 
+    @pytest.mark.parametrize("citations", [[], [{"title": "y"}]])
+    def test_in_its_own_version_a_response_stays_what_it_is(self, citations: list[dict[str, Any]]) -> None:
+        response = StructuredResponse("a", sources=SOURCES, citations=citations, schema_version="2.0")
+
+        assert response.migrate("2.0") == response
+
     def test_on_the_way_back_citations_go_to_the_sources(self) -> None:
         response = StructuredResponse(
             "a", sources=[{"title": "x"}], citations=[{"title": "x"}, {"title": "y"}], schema_version="2.0"
@@ -293,6 +303,12 @@ def test_what_is_nested_too_deep_to_be_copied_is_refused() -> None:
 
     with pytest.raises(StructuredOutputInvalid, match="nested too deep"):
         StructuredResponse.from_dict({"answer": "a", "items_shown": 1, "sources": [{"deep": deep}]})
+
+
+@pytest.mark.parametrize("data", [None, 5, "answer", ["answer"], True])
+def test_what_is_no_object_is_refused(data: Any) -> None:
+    with pytest.raises(StructuredOutputInvalid, match="expected object"):
+        StructuredResponse.from_dict(data)
 
 
 def test_no_sources_may_be_null() -> None:

@@ -198,7 +198,7 @@ class TestExporter:
     def test_one_that_waits_for_another_thread_that_counts_stops_nothing(
         self, metrics: ResponseMetrics
     ) -> None:
-        told: dict[str, float] = {}
+        of_the_other = Event()
 
         def exporter(name: str, value: int) -> None:
             if name == "response_parse_direct_parse_ok":
@@ -206,20 +206,42 @@ class TestExporter:
                 other.start()
                 other.join(60)
                 assert not other.is_alive()
-            told[name] = value
+            if (name, value) == ("response_parse_extract_ok", 1):
+                of_the_other.set()
 
         metrics.set_exporter(exporter)
         parse(SOUND, metrics)
 
-        assert told["response_parse_extract_ok"] == 1
+        assert of_the_other.wait(60)
+
+    def test_who_counts_does_not_tell_of_all_that_others_count_after_it(
+        self, metrics: ResponseMetrics
+    ) -> None:
+        done = Event()
+
+        def exporter(name: str, value: int) -> None:
+            if not done.is_set():
+                other = Thread(target=metrics.increment, args=("extract_ok",))
+                other.start()
+                other.join(60)
+
+        metrics.set_exporter(exporter)
+        counting = Thread(target=parse, args=(SOUND, metrics), daemon=True)
+        counting.start()
+        counting.join(60)
+
+        assert not counting.is_alive(), "it tells for ever"
+        done.set()
 
     def test_values_never_go_back_and_the_last_one_is_told(self, metrics: ResponseMetrics) -> None:
         told: list[int] = []
-        start = Barrier(THREADS)
+        start, last = Barrier(THREADS), Event()
 
         def exporter(name: str, value: int) -> None:
             if name == "response_parse_direct_parse_ok":
                 told.append(value)
+                if value == THREADS * TIMES:
+                    last.set()
 
         def work(_: int) -> None:
             start.wait()
@@ -230,8 +252,8 @@ class TestExporter:
         with ThreadPoolExecutor(THREADS) as threads:
             list(threads.map(work, range(THREADS)))
 
+        assert last.wait(60)
         assert told == sorted(told)
-        assert told[-1] == THREADS * TIMES
 
     def test_a_slow_one_holds_up_nobody_else(self, metrics: ResponseMetrics) -> None:
         begun, go = Event(), Event()

@@ -32,6 +32,7 @@ class Piece:
 
 
 Listen = Callable[[Piece], Awaitable[None]]
+"""Awaited with each piece of an answer that stands, in order."""
 
 
 class Hearing:

@@ -12,11 +12,11 @@ from trustgraph_prompt.ask.cache import Cache
 from trustgraph_prompt.ask.cached import cached
 from trustgraph_prompt.ask.harvest import Harvest
 from trustgraph_prompt.ask.hearing import Hearing, Listen, Piece
-from trustgraph_prompt.ask.held import held_to
 from trustgraph_prompt.ask.messages import Feedback
 from trustgraph_prompt.ask.plan import Plan
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.ask.verdict import verdict
+from trustgraph_prompt.contract.held import held_to
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, Reason
 from trustgraph_prompt.llm import Call, Provider, RetryPolicy

@@ -66,7 +66,8 @@ def _print(verdict: Verdict) -> None:
 
 
 def _judge(path: Path) -> Iterator[Verdict]:
-    from trustgraph_prompt.prompts.files import SUFFIXES
+    from trustgraph_prompt.prompts.files import SUFFIXES, PromptFiles
+    from trustgraph_prompt.worker.flow import Flow
 
     if path.suffix == ".json":
         yield from _judge_export(path)
@@ -75,40 +76,48 @@ def _judge(path: Path) -> Iterator[Verdict]:
     if path.is_dir():
         paths = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
     if not paths:
-        found = "no *.prompt and no *.yaml file"
+        nothing = "no *.prompt and no *.yaml file"
         error = ConfigError(
-            "nothing to check here", where=str(path), found=found, expected="prompts or flows"
+            "nothing to check here", where=str(path), found=nothing, expected="prompts or flows"
         )
         yield Verdict(str(path), "folder", (error,))
-    flows: dict[Path, Flow] = {}
-    prompts: list[PromptFiles] = []
-    for file in paths:
-        yield _judge_file(file, flows, prompts)
-    yield from _judge_flows_together(flows)
+    read = {file: _read(file) for file in paths}
+    prompts = [found for _, found in read.values() if isinstance(found, PromptFiles)]
+    systems = [one.entries["system"] for one in prompts if "system" in one.entries]
+    for file, (what, found) in read.items():
+        if isinstance(found, PromptFiles):
+            yield _judge_prompts(file, found, {"system": systems[0]} if systems else {})
+        else:
+            errors = (found, *found.others) if isinstance(found, ConfigError) else ()
+            yield Verdict(str(file), what, errors)
+    yield from _judge_flows_together(
+        {file: found for file, (_, found) in read.items() if isinstance(found, Flow)}
+    )
     yield from _judge_prompts_together(prompts)
 
 
-def _judge_file(path: Path, flows: dict[Path, Flow], prompts: list[PromptFiles]) -> Verdict:
-    """One file; what is good is added to `flows` or `prompts`."""
-    from trustgraph_prompt.ask import try_examples
-    from trustgraph_prompt.prompts import PromptSet, files
+def _read(path: Path) -> tuple[str, Flow | PromptFiles | ConfigError]:
+    """What a file is, and what it says, or what is wrong with it."""
+    from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker import flow
 
     what = "file"
     try:
         what = "flow" if _is_flow(path) else "prompt"
-        if what == "flow":
-            [flows[path]] = flow.load(path)
-            return Verdict(str(path), what)
-        read = files.read(path)
+        return what, flow.load(path)[0] if what == "flow" else files.read(path)
     except ConfigError as error:
-        return Verdict(str(path), what, (error, *error.others))
-    prompts.append(read)
-    wrong = try_examples(PromptSet.build(read.entries), read.examples)
+        return what, error
+
+
+def _judge_prompts(path: Path, read: PromptFiles, system: Mapping[str, str]) -> Verdict:
+    """The prompts of one file, under the system message of their folder."""
+    from trustgraph_prompt.ask import try_examples
+    from trustgraph_prompt.prompts import PromptSet
+
+    wrong = try_examples(PromptSet.build({**system, **read.entries}), read.examples)
     errors = tuple(one for error in wrong for one in (error, *error.others))
     count = sum(key.startswith("template.") for key in read.entries)
-    if not count:
-        what = "system message" if read.entries else "no prompts"
+    what = "prompt" if count else "system message" if read.entries else "no prompts"
     return Verdict(str(path), what, errors, count, len(read.examples))
 
 

@@ -71,6 +71,8 @@ class Printer:
                 output.note(f"refused object {rejected.index + 1}: {issue}")
         if outcome.truncated:
             self._explain_the_cut(outcome)
+        if outcome.escalated == "condition":
+            output.note("escalated: the prompt leaves an answer like this to somebody else")
         if outcome.cause is not None:
             output.note(f"error: {outcome.cause}")
         if isinstance(outcome.cause, ProviderAuthentication):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trustgraph_prompt.contract.contract import Contract, Format, JsonSchema
+from trustgraph_prompt.contract.contract import Contract, Format
 from trustgraph_prompt.contract.instructions import Wording
 from trustgraph_prompt.contract.invariants import Invariant
 from trustgraph_prompt.contract.limits import Limits
 
-__all__ = ["Contract", "Format", "Invariant", "JsonSchema", "Limits", "Wording"]
+__all__ = ["Contract", "Format", "Invariant", "Limits", "Wording"]

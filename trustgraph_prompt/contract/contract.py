@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from trustgraph_prompt.contract.types import Build
 
 Format = Literal["text", "json", "jsonl"]
+"""How an answer is laid out: as it comes, one value, objects one after the other."""
+
 JsonSchema = Mapping[str, Any] | bool
 
 #: How strictly a json answer is looked for. any: what is valid in a fence, else in prose, and no second value
@@ -142,11 +144,11 @@ class Contract:
     ) -> Contract:
         """A contract from a type: a dataclass, a Pydantic model, or a list of such, which asks for many.
 
-        Fields may be of the types of JSON, `Any`, datetime, date, time, UUID and Decimal (strings), Enum,
-        Literal, unions, lists, tuples, sets, dicts with string keys, dataclasses and models, and `Annotated`
-        with bounds of such; those without a default are required. `field(metadata={"description": …})` and
-        docstrings go into the schema. `name` is by default that of the class, the other options are as in
-        `from_schema`; `build` makes instances.
+        Fields may be of the types of JSON, `Any`, datetime, date, time, UUID, Decimal and bytes (strings),
+        Enum, Literal, unions, lists, tuples, sets, dicts with string keys, dataclasses and models, and
+        `Annotated` with bounds of such; those without a default are required. `field(metadata={"description":
+        …})` and docstrings go into the schema. `name` is by default that of the class, the other options are
+        as in `from_schema`; `build` makes instances.
 
         Raises `ContractError` with the class and field that cannot be described.
         """

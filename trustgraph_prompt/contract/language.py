@@ -6,9 +6,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from trustgraph_prompt.contract.judge import Judge
+from trustgraph_prompt.contract.limits import Limits
+from trustgraph_prompt.contract.pointer import pointer, steps
 from trustgraph_prompt.contract.types import describe
-from trustgraph_prompt.errors import ContractError, LanguageError
+from trustgraph_prompt.errors import ContractError, Issue, LanguageError
 from trustgraph_prompt.language import File, locate, parse, to_json_schema
+from trustgraph_prompt.language.nodes import Name, Union
+from trustgraph_prompt.language.problem import Problem, complain
 
 
 def schemas_of(source: str, types: Mapping[str, object]) -> tuple[File, dict[str, dict[str, Any]]]:
@@ -17,8 +22,45 @@ def schemas_of(source: str, types: Mapping[str, object]) -> tuple[File, dict[str
     Raises `LanguageError`, and `ContractError` for wrong `types`.
     """
     given = {name: json_schema_of(kind) for name, kind in types.items()}
-    file = parse(source, types=given)
+    file = parse_whole(source, types=given)
     return file, {schema.name: to_json_schema(file, schema.name, types=given) for schema in file.schemas}
+
+
+def parse_whole(
+    source: str, *, where: str | None = None, types: Mapping[str, Mapping[str, Any]] | None = None
+) -> File:
+    """The tree of a text as `parse` gives it, in which each default meets all that its type says.
+
+    Raises `LanguageError` as `parse`.
+    """
+    file = parse(source, where=where, types=types)
+    if problems := list(_wrong_defaults(file, types)):
+        complain(problems, where)
+    return file
+
+
+def _wrong_defaults(file: File, types: Mapping[str, Mapping[str, Any]] | None) -> Iterator[Problem]:
+    """What is wrong with defaults beyond their form: patterns, formats, the fields of schemas."""
+    defaults = {
+        schema.name: {field.name: field.default for field in schema.fields if field.default is not None}
+        for schema in file.schemas
+    }
+    if not any(defaults.values()):
+        return
+    definitions = to_json_schema(file, Union(tuple(map(Name, defaults))), types=types)["$defs"]
+    fields = {name: {"properties": definitions[name]["properties"]} for name in defaults}
+    whole = {"properties": fields, "$defs": definitions}
+    try:
+        judge = Judge.of(whole, extra=None, coerce=False, rules=(), depth=Limits().depth)
+    except ContractError as error:
+        yield Problem(error.message, locate(file, "", error.path), error.found, error.expected)
+        return
+    values = {name: {key: one.value for key, one in having.items()} for name, having in defaults.items()}
+    for issue in judge.issues(values):
+        schema, field, *inner = steps(issue.path) or ("", "")  # nowhere, where it takes too much to say
+        default = defaults.get(schema, {}).get(field)
+        wrong = Issue(issue.reason, issue.message, pointer(inner))
+        yield Problem(f"the default is not of the type: {wrong}", None if default is None else default.at)
 
 
 @contextmanager

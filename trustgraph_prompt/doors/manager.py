@@ -22,6 +22,8 @@ from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, sys
 from trustgraph_prompt.prompts.template import Dialect
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 
+__all__ = ["Llm", "Prompt", "PromptManager"]
+
 logger = logging.getLogger(__name__)
 
 Llm = Callable[..., Awaitable[str | None]]
@@ -109,6 +111,8 @@ class PromptManager:
         answer = await llm(system=system, prompt=_rendered(id, prompt.compiled, terms))
         if answer is None:
             raise RuntimeError("LLM returned no response")
+        if not isinstance(answer, str):
+            raise RuntimeError(f"LLM returned no text but {type(answer).__name__}")
         if contract.format == "text":
             return answer
         outcome = read(answer, contract)
@@ -204,9 +208,10 @@ def _lines_without_object(text: str) -> Iterator[int]:
     waiting: dict[int, str] = {}
     for number, line in enumerate(text.strip().split("\n"), 1):
         if reader.feed(line + "\n"):
-            begun = number if read(line, "jsonl").value else _outermost(waiting, number)
-            yield from (earlier for earlier in waiting if earlier < begun)
-            waiting.clear()
+            if waiting:
+                begun = number if read(line, "jsonl").value else _outermost(waiting, number)
+                yield from (earlier for earlier in waiting if earlier < begun)
+                waiting.clear()
         elif (content := line.strip(_LAYOUT)) and not content.startswith("```"):
             waiting[number] = line
     yield from waiting

@@ -86,7 +86,7 @@ class MarkdownSection(Generic[ParamsT]):
     ) -> str:
         """Heading and text, as `literal` writes them, with what `value` says of each name."""
         text = "".join(literal(before) + (value(name) if name else "") for before, name in self._pieces)
-        return f"{'#' * (depth + 2)} {literal(self.title)}\n\n{text.strip()}".rstrip()
+        return f"{'#' * (depth + 2)} {literal(self.title)}\n\n{text}".rstrip()
 
     def _split(self) -> Iterator[tuple[str, str | None]]:
         """The text in pieces, each with the name behind it."""

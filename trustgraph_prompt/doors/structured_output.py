@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.held import held_to
 from trustgraph_prompt.errors import ContractError, OutputParseError, StructuredOutputInvalid
 from trustgraph_prompt.reader import read
 
@@ -36,6 +38,14 @@ class StructuredOutputConfig:
         type: Any = list[self.dataclass_type] if self.container == "array" else self.dataclass_type  # type: ignore[name-defined]
         extra: Literal["ignore", "forbid"] = "ignore" if self.allow_extra_keys else "forbid"
         return Contract.of(type, extra=extra, coerce=True, fences="strict")
+
+    @property
+    def response_schema(self) -> Mapping[str, Any] | None:
+        """What `complete` may have a server hold its answer to: of an array, an object with it as `items`.
+
+        None where no server takes it.
+        """
+        return held_to(self.contract)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from lark import Token, Transformer_NonRecursive, v_args
 
 from trustgraph_prompt.language import nodes
 from trustgraph_prompt.language.constraints import ORDER
-from trustgraph_prompt.language.layout import place
+from trustgraph_prompt.language.layout import MAX_NESTING, place
 from trustgraph_prompt.language.nodes import Position, TypeExpr, nullable
 from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.quoted import unquoted
@@ -87,9 +87,8 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         about = next(iter(_all(body, _Text)), None)
         fields = tuple(_all(body, nodes.SchemaField))
         if not fields and not bases.names:
-            self._wrong(
-                f"the schema {name} has no fields", place(name), None, "a field, as in: title: string"
-            )
+            expected = "a field, as in: title: string"
+            self._wrong(f"the schema {name} has no fields", place(name), "nothing", expected)
         description = None if about is None else about.text
         return nodes.SchemaDef(str(name), fields, bases.names, description, at=place(name))
 
@@ -106,7 +105,7 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         description = next((self._unquoted(one) for one in rest if isinstance(one, Token)), None)
         return nodes.SchemaField(
             self._name(name),
-            type,
+            self._shallow(type),
             tuple(sorted(_all(rest, nodes.Constraint), key=lambda one: ORDER.get(one.name, len(ORDER)))),
             next(iter(_all(rest, nodes.Default)), None),
             description,
@@ -183,7 +182,9 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         return _Model(self._unquoted(name), place(name))
 
     def expecting(self, type: TypeExpr, layout: Token | None) -> _Expecting:
-        return _Expecting(nullable(type), "jsonl" if layout == "jsonl" else "json", type.at or _START)
+        return _Expecting(
+            nullable(self._shallow(type)), "jsonl" if layout == "jsonl" else "json", type.at or _START
+        )
 
     def text(self, text: Token) -> _Text:
         return _Text(self._unquoted(text), place(text))
@@ -218,6 +219,17 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         return self.setting(key, value)
 
     # ---- what they are made of
+
+    def _shallow(self, expr: TypeExpr) -> TypeExpr:
+        """A type that others can walk through; one that is nested too deep becomes another."""
+        level, depth = [expr], 0
+        while level:
+            level, depth = [part for one in level for part in one.parts], depth + 1
+            if depth > MAX_NESTING:
+                at = expr.at or _START
+                self._wrong("the type is nested too deep", at, "more", f"at most {MAX_NESTING} levels")
+                return nodes.Scalar("any", at=at)
+        return expr
 
     def _settings(self, pairs: Iterable[_Pair]) -> _Value:
         values: dict[str, Any] = {}

@@ -25,7 +25,7 @@ from trustgraph_prompt.language.nodes import (
 from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.spell import spell_field, spell_type
 
-MAX_SCHEMAS = 500
+MAX_SCHEMAS = 100
 """How many schemas a file may have."""
 
 MAX_FIELDS = 1_000

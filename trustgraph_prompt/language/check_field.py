@@ -22,10 +22,7 @@ from trustgraph_prompt.language.nodes import (
 )
 from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.scalars import GENERIC, SCALARS
-from trustgraph_prompt.language.spell import spell_constraint, spell_type, spell_value
-
-MAX_DEPTH = 50
-"""How deep a type may be nested."""
+from trustgraph_prompt.language.spell import spell_constraint, spell_type
 
 _NULL = Scalar("null")
 
@@ -41,32 +38,6 @@ def check_field(field: SchemaField, names: Names) -> Iterator[Problem]:
 
 def check_type(expr: TypeExpr, names: Names) -> Iterator[Problem]:
     """Everything that is wrong with a type."""
-    if _depth(expr) > MAX_DEPTH:
-        yield Problem(
-            "the type is nested too deep", expr.at, None, f"at most {MAX_DEPTH} types in each other"
-        )
-    else:
-        yield from _check_part(expr, names)
-
-
-def _depth(expr: TypeExpr) -> int:
-    level, deepest = [expr], 0
-    while level and deepest <= MAX_DEPTH:
-        level = [part for one in level for part in _parts(one)]
-        deepest += 1
-    return deepest
-
-
-def _parts(expr: TypeExpr) -> tuple[TypeExpr, ...]:
-    match expr:
-        case ListOf(part) | MapOf(part) | Optional(part):
-            return (part,)
-        case Union(members):
-            return members
-    return ()
-
-
-def _check_part(expr: TypeExpr, names: Names) -> Iterator[Problem]:
     match expr:
         case Name(name) if name in GENERIC:
             yield Problem(f"a {name} of what?", expr.at, name, f"{name}[string], {name}[any] or the like")
@@ -81,8 +52,8 @@ def _check_part(expr: TypeExpr, names: Names) -> Iterator[Problem]:
             )
         case Union(members):
             yield from _check_union(members)
-    for part in _parts(expr):
-        yield from _check_part(part, names)
+    for part in expr.parts:
+        yield from check_type(part, names)
 
 
 def _check_union(members: tuple[TypeExpr, ...]) -> Iterator[Problem]:
@@ -120,7 +91,7 @@ def _check_constraints(field: SchemaField, names: Names) -> Iterator[Problem]:
     for constraint in known:
         kind = KINDS[constraint.name]
         if constraint not in usable:
-            found = ", ".join(map(spell_value, constraint.arguments))
+            found = spell_constraint(constraint)
             yield Problem(f"@{constraint.name} does not take this", constraint.at, found, kind.example)
         elif not any(keywords_of(constraint, one) for one in kinds):
             yield Problem(
@@ -138,8 +109,9 @@ def _check_ends(constraints: Iterable[Constraint]) -> Iterator[Problem]:
     for lowest in (one for name in ("min", "above") if (one := ends.get(name))):
         for highest in (one for name in ("max", "below") if (one := ends.get(name))):
             low, high = lowest.arguments[0], highest.arguments[0]
-            if low > high or (low == high and (lowest.name, highest.name) != ("min", "max")):
-                expected = f"less than {high}"
+            may_be_equal = (lowest.name, highest.name) == ("min", "max")
+            if low > high or (low == high and not may_be_equal):
+                expected = f"{'at most' if may_be_equal else 'less than'} {high}"
                 yield Problem(f"no number can meet this and @{highest.name}", lowest.at, low, expected)
 
 
@@ -166,6 +138,8 @@ def _fits(value: Any, expr: TypeExpr, names: Names) -> bool:
             return json_type(value) in ("integer", "number", "string")
         case Scalar("float"):
             return json_type(value) in ("integer", "number")
+        case Scalar("int") if isinstance(value, float):
+            return value.is_integer()
         case Scalar(name):
             return bool(SCALARS[name]["type"] == json_type(value))
         case Literal():

@@ -115,15 +115,16 @@ def _text(text: str, margin: str) -> str:
         if text.endswith("\n"):
             lines[-1] = margin
         inside = "\n" + "\n".join(lines)
-        if '"""' not in inside + '"' and "\r" not in text and block(inside) == text:
+        if '"""' not in inside and not inside.endswith('"') and "\r" not in text and block(inside) == text:
             return f'"""{inside}"""'
     return spell_value(text)
 
 
 def _value(value: Any, margin: str, used: int = 0) -> str:
     """A value: on one line if it fits, else with a line for each item."""
-    one = spell_value(value)
-    if used + len(one) <= WIDTH or not isinstance(value, list | dict) or not value:
+    if not isinstance(value, list | dict) or not value:
+        return spell_value(value)
+    if _is_short(value) and used + len(one := spell_value(value)) <= WIDTH:
         return one
     inner = margin + STEP
     if isinstance(value, list):
@@ -134,3 +135,15 @@ def _value(value: Any, margin: str, used: int = 0) -> str:
         items = [key + _value(item, inner, len(key)) for key, item in zip(keys, value.values(), strict=True)]
         opening, closing = "{}"
     return f"{opening}\n" + "".join(f"{item},\n" for item in items) + f"{margin}{closing}"
+
+
+def _is_short(value: Any) -> bool:
+    """Whether a value may be short enough for a line; for one that is not, it is not spelt to see that."""
+    todo, count = [value], 0
+    while todo:
+        one = todo.pop()
+        count += 1
+        if count > WIDTH:
+            return False
+        todo += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return True

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
+from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.language.check import check
 from trustgraph_prompt.language.check_field import check_field
 from trustgraph_prompt.language.from_json_type import Schema, Types
@@ -41,6 +43,10 @@ def from_json_schema(schema: Mapping[str, Any], name: str) -> File:
 
     Raises `LanguageError` whose `path` is a JSON Pointer to what has no word in the language.
     """
+    try:
+        json.dumps(schema, ensure_ascii=False, allow_nan=False, default=dict).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        refuse("", f"this is no JSON: {excerpt(str(error))}")
     return _Whole(schema, name).file()
 
 
@@ -96,7 +102,9 @@ class _Whole:
                 "nothing: `extra` of a contract says what becomes of other keys",
             )
         properties, required = schema["properties"], schema.get("required", [])
-        if not isinstance(required, list) or not all(name in properties for name in required):
+        if not isinstance(required, list) or not all(
+            isinstance(name, str) and name in properties for name in required
+        ):
             refuse(within(path, "required"), "these are no properties", required, ", ".join(properties))
         fields = tuple(
             self._field(name, one, name in required, within(path, "properties", name))
@@ -145,7 +153,7 @@ class _Whole:
         definition, place = self._definitions[key]
         if not _is_record(definition):
             return definition, place
-        if _bare(definition) == _bare(self._root):
+        if key in (self._root.get("title"), self._name) and _bare(definition) == _bare(self._root):
             return self._name
         if key == self._name:
             refuse(place, "the root has this name", key, "another name")

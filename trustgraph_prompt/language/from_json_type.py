@@ -130,6 +130,7 @@ class Types:
         if not said:
             return Typed(Scalar("any"))
         if kind is None:
+            _only(said, set().union(*_KEYWORDS.values()), path)
             first = next(iter(said))
             refuse(
                 within(path, first), "without a type, this says nothing about other values", first, "a type"

@@ -10,7 +10,7 @@ from lark.lark import PostLex
 from trustgraph_prompt.language.nodes import Position
 from trustgraph_prompt.language.problem import Problem
 
-MAX_TOKENS = 100_000
+MAX_TOKENS = 50_000
 MAX_NESTING = 50
 
 _OPENING = ("LSQB", "LPAR", "LBRACE")
@@ -30,7 +30,7 @@ class Layout(PostLex):
                 yield Token.new_borrow_pos("_INDENT", "", token)
             if count > MAX_TOKENS:
                 raise Problem(
-                    "the text is too large", place(token), expected=f"at most {MAX_TOKENS:,} words and signs"
+                    "the text is too large", place(token), "more", f"at most {MAX_TOKENS:,} words and signs"
                 )
             if token.type == "_NL":
                 if not open_brackets:

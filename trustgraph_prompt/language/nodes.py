@@ -7,6 +7,27 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from typing import Literal as OneOf
 
+__all__ = [
+    "Constraint",
+    "Default",
+    "EscalationCondition",
+    "ExampleDef",
+    "File",
+    "ListOf",
+    "Literal",
+    "MapOf",
+    "Name",
+    "Node",
+    "Optional",
+    "Position",
+    "PromptDef",
+    "Scalar",
+    "SchemaDef",
+    "SchemaField",
+    "TypeExpr",
+    "Union",
+]
+
 
 class Position(NamedTuple):
     """A place in a text; the first character has line 1 and column 1."""
@@ -25,6 +46,11 @@ class Node:
 @dataclass(frozen=True)
 class TypeExpr(Node):
     """A type: one of the kinds below."""
+
+    @property
+    def parts(self) -> tuple[TypeExpr, ...]:
+        """The types that it is made of."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -48,6 +74,10 @@ class ListOf(TypeExpr):
 
     item: TypeExpr
 
+    @property
+    def parts(self) -> tuple[TypeExpr, ...]:
+        return (self.item,)
+
 
 @dataclass(frozen=True)
 class MapOf(TypeExpr):
@@ -55,12 +85,20 @@ class MapOf(TypeExpr):
 
     value: TypeExpr
 
+    @property
+    def parts(self) -> tuple[TypeExpr, ...]:
+        return (self.value,)
+
 
 @dataclass(frozen=True)
 class Optional(TypeExpr):
     """`T?`: null, too; as the type of a field it may also be missing."""
 
     type: TypeExpr
+
+    @property
+    def parts(self) -> tuple[TypeExpr, ...]:
+        return (self.type,)
 
 
 @dataclass(frozen=True)
@@ -80,6 +118,10 @@ class Union(TypeExpr):
     """`A | B`: two members or more, none of them a union; null among them only as the type of a field."""
 
     members: tuple[TypeExpr, ...]
+
+    @property
+    def parts(self) -> tuple[TypeExpr, ...]:
+        return self.members
 
 
 def nullable(expr: TypeExpr) -> TypeExpr:

@@ -54,7 +54,7 @@ def plain(source: str) -> str:
         raise Problem("the text is too large", None, f"{len(source):,} characters", f"at most {MAX_SOURCE:,}")
     text = source.removeprefix("\ufeff").replace("\r\n", "\n")
     if wrong := _CONTROL.search(text):
-        raise Problem("no text has this character", _position(text, wrong.start()), wrong[0])
+        raise Problem(f"no text has this character: U+{ord(wrong[0]):04X}", _position(text, wrong.start()))
     return text + "\n"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
-from trustgraph_prompt.errors import LanguageError
+from trustgraph_prompt.errors import LanguageError, excerpt
 from trustgraph_prompt.language.nodes import Position
 
 MAX_PROBLEMS = 20
@@ -38,4 +38,6 @@ def _error(problem: Problem, where: str | None) -> LanguageError:
     if problem.at is not None:
         line, column = problem.at
         place = f"{where}:{line}:{column}" if where else f"line {line}, column {column}"
-    return LanguageError(problem.message, where=place, found=problem.found, expected=problem.expected)
+    return LanguageError(
+        excerpt(problem.message), where=place, found=problem.found, expected=problem.expected
+    )

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-from lark import Token, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark import Token, Tree, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
 from trustgraph_prompt.language.layout import place
@@ -75,13 +75,13 @@ def describe_unexpected(error: UnexpectedInput, source: str) -> Problem:
     """The problem that lark met."""
     parser = error.interactive_parser
     if isinstance(error, UnexpectedToken):
-        return _at_token(error.token, parser, source)
+        return _at_token(error.token, parser)
     if isinstance(error, UnexpectedCharacters):
         return _at_character(Position(error.line, error.column), source[error.pos_in_stream :], parser)
     raise error
 
 
-def _at_token(token: Token, parser: InteractiveParser, source: str) -> Problem:
+def _at_token(token: Token, parser: InteractiveParser) -> Problem:
     accepted = _accepted(parser)
     expected = _in_words(accepted)
     before = parser.parser_state.value_stack
@@ -95,16 +95,8 @@ def _at_token(token: Token, parser: InteractiveParser, source: str) -> Problem:
         return Problem(
             "this line is indented, and nothing above it needs it", place(token), "an indented line", expected
         )
-    found = token.value if token.type != "TEXT" else _WORDS["TEXT"]
-    text = before[-1] if before else None
-    if isinstance(text, Token) and text.type == "TEXT" and text.line != text.end_line:
-        return Problem(
-            f"this follows a text that began in line {text.line}: are all quotes closed?",
-            place(token),
-            found,
-            expected,
-        )
-    return Problem("this cannot stand here", place(token), found, expected)
+    found = _WORDS["TEXT"] if token.type == "TEXT" else token.value
+    return Problem(_not_here(before, place(token)), place(token), found, expected)
 
 
 _MISSING = {"_NL": "the end of the line", "_DEDENT": "the end of the block", "$END": "the end of the text"}
@@ -130,7 +122,18 @@ def _at_character(at: Position, rest: str, parser: InteractiveParser) -> Problem
     word = found[0] if found else rest[0]
     if not word.isascii() and not word.isalnum():
         word += f" ({unicodedata.name(word, f'U+{ord(word):04X}').lower()})"
-    return Problem("this cannot stand here", at, word, _in_words(_accepted(parser)))
+    return Problem(_not_here(parser.parser_state.value_stack, at), at, word, _in_words(_accepted(parser)))
+
+
+def _not_here(before: list[object], at: Position) -> str:
+    """What to say of something in a wrong place: it may follow a text that ends too soon."""
+    for part in before[-2:]:
+        text = part.children[0] if isinstance(part, Tree) and part.children else part
+        if isinstance(text, Token) and text.type == "TEXT":
+            begun, ended = text.line or 0, text.end_line or 0
+            if begun < ended and at.line <= ended + 1:
+                return f"this follows a text that began in line {begun}: are all quotes closed?"
+    return "this cannot stand here"
 
 
 def _accepted(parser: InteractiveParser) -> set[str]:

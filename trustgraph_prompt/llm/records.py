@@ -11,6 +11,7 @@ from trustgraph_prompt.cost import Usage
 #: What servers call the limit of an answer; newer models know the second name only.
 _LIMITS = ("max_tokens", "max_completion_tokens")
 
+#: Why a model stopped: by itself, cut, for tools, filtered, broken off.
 FinishReason = Literal["stop", "length", "tool_calls", "content_filter", "error"]
 
 #: How an answer is held to a schema: by the server, strictly or as best it can, or by being told in words.

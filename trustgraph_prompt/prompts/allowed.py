@@ -74,7 +74,7 @@ def check(tree: nodes.Template, sandbox: Sandbox) -> None:
         if count > MAX_NODES:
             raise TemplateError(f"the template has more than {MAX_NODES:,} parts")
         if depth > MAX_DEPTH:
-            raise TemplateError(f"line {node.lineno}: nested deeper than {MAX_DEPTH} levels")
+            raise TemplateError.in_line(node.lineno, f"nested deeper than {MAX_DEPTH} levels")
         _check_node(node, sandbox)
         if isinstance(node, nodes.For) and (pairs := of_items(node.iter)):
             children = [pairs, *node.iter_child_nodes(exclude=("iter",))]
@@ -136,7 +136,7 @@ def _check_filter(node: nodes.Filter, sandbox: Sandbox) -> None:
     try:
         signature.bind(None, *node.args, **{str(kw.key): kw.value for kw in node.kwargs})
     except TypeError as error:
-        raise TemplateError(f"line {node.lineno}: the filter `{node.name}`: {error}") from None
+        raise TemplateError.in_line(node.lineno, f"the filter `{node.name}`: {error}") from None
 
 
 def _check_name(node: nodes.Node, name: str) -> None:
@@ -146,8 +146,8 @@ def _check_name(node: nodes.Node, name: str) -> None:
 
 def _refuse(node: nodes.Node, what: str, expected: str | None = None) -> NoReturn:
     line = next(part.lineno for part in (node, *node.find_all(nodes.Node)) if part.lineno)
-    text = f"line {line}: {what} is not available in templates"
-    raise TemplateError(f"{text}; available: {expected}" if expected else text)
+    text = f"{what} is not available in templates"
+    raise TemplateError.in_line(line, f"{text}; available: {expected}" if expected else text)
 
 
 def _names(names: Any) -> str:

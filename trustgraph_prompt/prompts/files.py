@@ -10,12 +10,14 @@ from typing import Any
 import orjson
 
 from trustgraph_prompt.authored import check, read_text, read_yaml
-from trustgraph_prompt.errors import PromptError
+from trustgraph_prompt.errors import ConfigError, PromptError
 from trustgraph_prompt.prompts.definition import PromptDefinition
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.places import Places
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY, PromptSet
+
+__all__ = ["PromptFiles", "load", "read", "together"]
 
 SUFFIXES = (".prompt", ".yaml", ".yml")
 """How files end that hold prompts: in the schema language, or one entry as YAML."""
@@ -35,16 +37,19 @@ class PromptFiles:
     def build(self) -> PromptSet:
         """The prompts, compiled. Raises `ConfigError` for what is wrong only in them all together."""
         prompts = PromptSet.build(self.entries)
-        for key, error in prompts.refused.items():
-            place = self.places[key].of(error.path) if key in self.places else None
-            raise (
-                error
-                if place is None
-                else type(error)(
-                    error.message, where=place, path=error.path, found=error.found, expected=error.expected
-                )
-            )
+        errors = [self._placed(key, error) for key, error in prompts.refused.items()]
+        if errors:
+            first, *others = errors
+            first.others = tuple(others)
+            raise first
         return prompts
+
+    def _placed(self, key: str, error: ConfigError) -> ConfigError:
+        """The error of an entry, said of the place where it is written."""
+        where = self.places[key].of(error.path) if key in self.places else error.where
+        return type(error)(
+            error.message, where=where, path=error.path, found=error.found, expected=error.expected
+        )
 
 
 def load(path: str | Path) -> dict[str, str]:

@@ -36,7 +36,7 @@ def parse(source: str) -> nodes.Template:
 
 
 def _refuse(line: int, message: str) -> NoReturn:
-    raise TemplateError(f"line {line}: {message}")
+    raise TemplateError.in_line(line, message)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trustgraph_prompt.authored import check
-from trustgraph_prompt.errors import ConfigError, PromptError
+from trustgraph_prompt.errors import ConfigError, PromptError, TemplateError
 from trustgraph_prompt.language import File, locate, parse, to_json_schema
 from trustgraph_prompt.language.nodes import ListOf, Name, Position, PromptDef
 from trustgraph_prompt.prompts import example
@@ -16,6 +16,8 @@ from trustgraph_prompt.prompts.entry import SCHEMA
 from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.places import Places
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
+
+Types = Mapping[str, Mapping[str, Any]]
 
 _EXPECTING = "`expecting …` behind the name of the prompt"
 
@@ -53,47 +55,84 @@ def compile(source: str, where: str) -> Written:
     Raises `ConfigError` with file, line and column for what is wrong first; the rest are its `others`.
     """
     file = parse(source, where=where)
-    prompts = [_Prompt(prompt, file, where) for prompt in file.prompts]
-    problems = [*_problems_of_system(file, where), *(one for prompt in prompts for one in prompt.problems())]
-    if problems:
-        first, *others = problems
-        first.others = tuple(others)
-        raise first
+    prompts = [_Prompt(prompt, file, where, source) for prompt in file.prompts]
+    of_system = Places(where, file.system_at, source=source)
+    problems = [
+        *_problems_of_system(file, of_system),
+        *(one for prompt in prompts for one in prompt.problems()),
+    ]
+    _raise(problems)
     entries: dict[str, Mapping[str, Any]] = {prompt.key: prompt.entry for prompt in prompts}
     places = {prompt.key: prompt.places for prompt in prompts}
     if file.system is not None:
         entries[SYSTEM_KEY] = _system(file.system)
-        places[SYSTEM_KEY] = Places(where, file.system_at)
+        places[SYSTEM_KEY] = of_system
     examples = tuple(one for prompt in prompts for one in prompt.examples())
     return Written(entries, places, examples)
+
+
+def definition_of(
+    file: File,
+    prompt: PromptDef,
+    *,
+    types: Types | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    where: str | None = None,
+) -> PromptDefinition:
+    """A prompt of a file, compiled; `where` is the name of the file.
+
+    `types` are those beside the language's own, as in `parse`. `defaults` are keys about answers, for prompts
+    that do not say otherwise and expect more than a text. Raises `ConfigError` as `compile`.
+    """
+    declared = _Prompt(prompt, file, where, types=types, defaults=defaults)
+    _raise(list(declared.problems_of_clauses()))
+    return declared.definition()
+
+
+def _raise(problems: list[ConfigError]) -> None:
+    if problems:
+        first, *others = problems
+        first.others = tuple(others)
+        raise first
 
 
 def _system(text: str) -> dict[str, str]:
     return {"dialect": "jinja", "prompt": text}
 
 
-def _problems_of_system(file: File, where: str) -> Iterator[ConfigError]:
+def _problems_of_system(file: File, places: Places) -> Iterator[ConfigError]:
     if file.system is not None:
         try:
             system_template(_system(file.system))
-        except ConfigError as error:
-            yield _at(error, Places(where, file.system_at).of(), "")
+        except TemplateError as error:
+            yield _in_template(error, places, "")
 
 
 class _Prompt:
     """One prompt of a file, and the entry that it is."""
 
-    def __init__(self, prompt: PromptDef, file: File, where: str) -> None:
+    def __init__(
+        self,
+        prompt: PromptDef,
+        file: File,
+        where: str | None,
+        source: str = "",
+        *,
+        types: Types | None = None,
+        defaults: Mapping[str, Any] | None = None,
+    ) -> None:
         self._prompt = prompt
         self._file = file
+        self._types = types
+        self._defaults = {} if prompt.expecting is None else defaults or {}
         self.key = PREFIX + prompt.name
-        self.places = Places(where, prompt.at, prompt.places)
+        self.places = Places(where, prompt.at, prompt.places, source)
 
     @property
     def entry(self) -> dict[str, Any]:
         """The entry of the config topic."""
         prompt = self._prompt
-        entry = {"dialect": "jinja", **prompt.settings, **self._answer()}
+        entry = {"dialect": "jinja", **self._defaults, **prompt.settings, **self._answer()}
         if prompt.model is not None:
             entry["model"] = {"name": prompt.model, **prompt.settings.get("model", {})}
         if prompt.escalation is not None:
@@ -106,9 +145,23 @@ class _Prompt:
         if expected is None:
             return {"response-type": "text"}
         many = isinstance(expected, ListOf)
-        schema = to_json_schema(self._file, expected.item if isinstance(expected, ListOf) else expected)
+        one = expected.item if isinstance(expected, ListOf) else expected
+        schema = to_json_schema(self._file, one, types=self._types)
         answer = {"response-type": layout, **({"schema": schema} if schema else {})}
         return {**answer, "many": True} if many and layout == "json" else answer
+
+    def definition(self) -> PromptDefinition:
+        """The prompt, compiled. Raises `ConfigError` with the place of what is wrong, if nothing else is."""
+        try:
+            return PromptDefinition.from_entry(self._prompt.name, self.entry)
+        except ConfigError as error:
+            raise self._placed(error) from error
+
+    def _placed(self, error: ConfigError) -> ConfigError:
+        path = error.path
+        if isinstance(error, TemplateError):
+            return _in_template(error, self.places, "/text" if path == "/prompt" else path)
+        return _at(error, self._place(path), path if path in self.places.parts else "")
 
     def examples(self) -> Iterator[Example]:
         """Its examples, of which `problems` found nothing wrong."""
@@ -118,19 +171,19 @@ class _Prompt:
 
     def problems(self) -> Iterator[ConfigError]:
         """What is wrong with it, each with its place."""
-        clauses = list(self._problems_of_clauses())
+        clauses = list(self.problems_of_clauses())
         yield from clauses
         if not clauses:
             try:
-                PromptDefinition.from_entry(self._prompt.name, self.entry)
+                self.definition()
             except ConfigError as error:
-                for one in (error, *error.others):
-                    yield _at(one, self._place(one.path), one.path if one.path in self.places.parts else "")
+                yield error
         for given in self._prompt.examples:
             places = Places(self.places.file, given.at, given.places)
             yield from _held(given.settings, example.SCHEMA, places)
 
-    def _problems_of_clauses(self) -> Iterator[ConfigError]:
+    def problems_of_clauses(self) -> Iterator[ConfigError]:
+        """What is wrong with its clauses, before they are taken together."""
         prompt, settings = self._prompt, self._prompt.settings
         if not prompt.name:
             yield PromptError("a prompt has a name", where=self.places.of(), found="", expected="one")
@@ -162,17 +215,14 @@ class _Prompt:
             expected = prompt.expecting
             of = expected.item if isinstance(expected, ListOf) else expected
             name = of.name if isinstance(of, Name) else ""
-            return self._at(locate(self._file, name, path.removeprefix("/schema")) or self._expecting)
+            return self.places.at(locate(self._file, name, path.removeprefix("/schema")) or self._expecting)
         if path == "/response-type":
-            return self._at(self._expecting)
-        return self.places.of("/text" if path == "/prompt" else path)
+            return self.places.at(self._expecting)
+        return self.places.of(path)
 
     @property
     def _expecting(self) -> Position | None:
         return self._prompt.at if self._prompt.expecting is None else self._prompt.expecting.at
-
-    def _at(self, position: Position | None) -> str | None:
-        return Places(self.places.file, position).of()
 
 
 def _held(settings: Mapping[str, Any], schema: Mapping[str, Any], places: Places) -> Iterator[ConfigError]:
@@ -182,6 +232,13 @@ def _held(settings: Mapping[str, Any], schema: Mapping[str, Any], places: Places
     except ConfigError as error:
         for one in (error, *error.others):
             yield _at(one, places.of(one.path), one.path)
+
+
+def _in_template(error: TemplateError, places: Places, path: str) -> TemplateError:
+    """What is wrong with a template, said of its line where that is known."""
+    if error.line is not None and (line := places.of_line(path, error.line)):
+        return TemplateError(error.message.removeprefix(f"line {error.line}: "), where=line)
+    return TemplateError(error.message, where=places.of(path), found=error.found, expected=error.expected)
 
 
 def _at(error: ConfigError, where: str | None, path: str) -> ConfigError:

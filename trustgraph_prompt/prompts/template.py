@@ -117,7 +117,7 @@ def _compile(source: str, dialect: Dialect) -> tuple[jinja2.Template, Needs]:
     except TemplateError:
         raise
     except jinja2.TemplateSyntaxError as error:
-        raise TemplateError(f"line {error.lineno}: {error.message}") from error
+        raise TemplateError.in_line(error.lineno, error.message or "") from error
     except (RecursionError, MemoryError, SyntaxError) as error:
         raise TemplateError("the template is nested too deeply") from error
     except (ValueError, OverflowError) as error:

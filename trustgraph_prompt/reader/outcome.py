@@ -257,6 +257,7 @@ class Outcome:
             facts += [f"{len(self.retracted):,} taken back"] if self.retracted else []
         facts += ["from the cache"] if self.cached else []
         facts += ["cut"] if self.truncated else []
+        facts += ["escalated"] if self.escalated else []
         facts += [f"{tokens:,} tokens"] if tokens else []
         lines = [", ".join(facts), *(self._told(*error) for error in errors[:3])]
         lines += [f"and {len(errors) - 3:,} more issues"] if len(errors) > 3 else []

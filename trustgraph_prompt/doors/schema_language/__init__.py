@@ -11,6 +11,7 @@ from trustgraph_prompt.doors.schema_language.specs import (
     PromptSpec,
 )
 from trustgraph_prompt.doors.schema_language.types import DSL_TYPE_MAP, type_expr_to_python_type
+from trustgraph_prompt.doors.schema_language.wording import WORDING
 from trustgraph_prompt.doors.schema_language.workflow import Workflow
 from trustgraph_prompt.errors import JSONParseError, SchemaValidationError
 from trustgraph_prompt.language.nodes import SchemaDef, TypeExpr
@@ -18,6 +19,7 @@ from trustgraph_prompt.language.nodes import SchemaDef, TypeExpr
 __all__ = [
     "DSL_TYPE_MAP",
     "MAX_SCHEMA_RETRIES",
+    "WORDING",
     "EscalationEvent",
     "EscalationSpec",
     "JSONParseError",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
@@ -13,14 +11,15 @@ from trustgraph_prompt.doors.schema_language.defaults import Defaults
 from trustgraph_prompt.doors.schema_language.models import Models
 from trustgraph_prompt.doors.schema_language.specs import PromptSpec, unknown
 from trustgraph_prompt.doors.schema_language.types import type_expr_to_python_type
-from trustgraph_prompt.doors.schema_language.wording import WORDING
-from trustgraph_prompt.errors import SchemaValidationError, StructuredOutputInvalid
+from trustgraph_prompt.doors.schema_language.wording import WORDING, error_of
+from trustgraph_prompt.errors import StructuredOutputInvalid
 from trustgraph_prompt.language import File
 from trustgraph_prompt.language.nodes import PromptDef
 from trustgraph_prompt.language.spell import spell_type
 from trustgraph_prompt.llm import RuntimeConfig
 from trustgraph_prompt.prompts import PromptDefinition, Question, Template
-from trustgraph_prompt.prompts.language import Types, definition_of
+from trustgraph_prompt.prompts.prompt_file import Types, definition_of
+from trustgraph_prompt.reader import Outcome
 
 MAX_SCHEMA_RETRIES = 3
 """How often a question is put until its answer is as expected, in all, unless its prompt says otherwise."""
@@ -33,12 +32,12 @@ _SPOKEN = Template.compile("{{ body }}")
 
 @dataclass(frozen=True)
 class Asked:
-    """What it expects is called `schema_name`; `finish` makes the result of an accepted value."""
+    """What it expects is called `schema_name`; `finish` makes the result of an outcome that has a value."""
 
     definition: PromptDefinition
     schema_name: str
     spoken: Callable[[Mapping[str, Any]], Question]
-    finish: Callable[[Any], Any]
+    finish: Callable[[Outcome], Any]
     output_schema: Callable[[], Any]
 
     def question(self, terms: Mapping[str, Any]) -> Question:
@@ -73,7 +72,7 @@ def from_text(
         definition,
         spell_type(expecting),
         spoken,
-        partial(defaults.filled, expr=expecting),
+        lambda outcome: defaults.filled(outcome.value, expecting),
         lambda: type_expr_to_python_type(expecting, models.annotations),
     )
 
@@ -101,12 +100,13 @@ def from_spec(name: str, spec: PromptSpec, schemas: Mapping[str, Any]) -> Asked:
         escalation=spec.escalation,
     )
 
-    def finish(value: Any) -> Any:
+    def finish(outcome: Outcome) -> Any:
         try:
-            built = contract.build(value)
+            built = contract.build(outcome.value)
         except StructuredOutputInvalid as invalid:  # by the model's own validators
-            errors = [str(issue) for issue in invalid.issues]
-            raise SchemaValidationError(schema_name, errors, json.dumps(value), cause=invalid) from invalid
+            issues = invalid.issues
+            refused = replace(outcome, value=None, reason=issues[0].reason, issues=issues, cause=invalid)
+            raise error_of(schema_name, refused) from invalid
         return [one.model_dump() for one in built] if isinstance(built, list) else built.model_dump()
 
     return Asked(
@@ -118,5 +118,5 @@ def from_spec(name: str, spec: PromptSpec, schemas: Mapping[str, Any]) -> Asked:
     )
 
 
-def _as_it_is(value: Any) -> Any:
-    return value
+def _as_it_is(outcome: Outcome) -> Any:
+    return outcome.value

@@ -9,17 +9,41 @@ from typing import Any
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.language import File, to_json_schema
 from trustgraph_prompt.language.inherit import Schemas
-from trustgraph_prompt.language.nodes import ListOf, MapOf, Name, Optional, TypeExpr, Union
+from trustgraph_prompt.language.nodes import (
+    Default,
+    ListOf,
+    MapOf,
+    Name,
+    Optional,
+    SchemaField,
+    TypeExpr,
+    Union,
+)
+from trustgraph_prompt.language.problem import Problem, complain
+
+MAX_VALUES = 1_000
+"""How many values may be filled in within a default."""
+
+_UNDER_WAY = object()
 
 
 class Defaults:
-    """Fills in defaults where fields are missing, null for a `T?`; in values that are as declared."""
+    """Fills in defaults where fields are missing, null for a `T?`; in values that are as declared.
 
-    def __init__(self, file: File, types: Mapping[str, Mapping[str, Any]]) -> None:
+    Raises `LanguageError` for defaults that hold each other without an end; `where` names their text.
+    """
+
+    def __init__(self, file: File, types: Mapping[str, Mapping[str, Any]], where: str | None) -> None:
         self._file = file
         self._types = types
+        self._where = where
         self._schemas = Schemas(file)
         self._contracts: dict[TypeExpr, Contract] = {}
+        self._whole: dict[int, Any] = {}
+        for schema in file.schemas:
+            for field in schema.fields:
+                if field.default is not None:
+                    self._default(field, field.default)
 
     def filled(self, value: Any, expr: TypeExpr) -> Any:
         """A value of a type, whole, its fields in the order of their schema."""
@@ -43,13 +67,39 @@ class Defaults:
             if field.name in value:
                 whole[field.name] = self.filled(value[field.name], field.type)
             elif field.default is not None:
-                whole[field.name] = copy.deepcopy(field.default.value)
+                whole[field.name] = copy.deepcopy(self._default(field, field.default))
             else:
                 whole[field.name] = None
         return {**whole, **{key: one for key, one in value.items() if key not in whole}}
+
+    def _default(self, field: SchemaField, default: Default) -> Any:
+        """The default of a field, whole itself."""
+        key = id(field)  # which lives as long as the file
+        if key not in self._whole:
+            self._whole[key] = _UNDER_WAY
+            try:
+                whole = self.filled(default.value, field.type)
+            except RecursionError:
+                whole = _UNDER_WAY
+            if whole is _UNDER_WAY or _count(whole) > _count(default.value) + MAX_VALUES:
+                self._refuse(default, "more and more")
+            self._whole[key] = whole
+        if self._whole[key] is _UNDER_WAY:
+            self._refuse(default, "itself")
+        return self._whole[key]
+
+    def _refuse(self, default: Default, found: str) -> None:
+        wrong = "what is filled in for this holds others without an end"
+        complain([Problem(wrong, default.at, found, f"at most {MAX_VALUES:,} values")], self._where)
 
     def _is_a(self, value: Any, expr: TypeExpr) -> bool:
         if expr not in self._contracts:
             schema = to_json_schema(self._file, expr, types=self._types)
             self._contracts[expr] = Contract.from_schema(schema)
         return self._contracts[expr].accepts(value)
+
+
+def _count(value: Any) -> int:
+    """A value and all that is in it."""
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + sum(map(_count, parts))

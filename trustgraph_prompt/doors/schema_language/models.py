@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import keyword
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 from functools import cached_property, reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ForwardRef
@@ -164,8 +166,21 @@ def _constrained(expr: TypeExpr, field: SchemaField, annotations: Mapping[str, A
     json_type = type_of(expr, {})
     for constraint in field.constraints:
         for key, value in (keywords_of(constraint, json_type) or {}).items():
-            annotation = Annotated[annotation, *_said(key, value)]
+            said = _for_integers(key, value) if json_type == "integer" else value
+            annotation = Annotated[annotation, *_said(key, said)]
     return annotation
+
+
+def _for_integers(keyword: str, value: Any) -> Any:
+    """A bound of integers as the integer that Pydantic wants there, of which it lets the same pass."""
+    match keyword:
+        case "minimum" | "exclusiveMaximum":
+            return math.ceil(value)
+        case "maximum" | "exclusiveMinimum":
+            return math.floor(value)
+        case "multipleOf":
+            return Fraction(str(value)).numerator
+    return value
 
 
 def _said(keyword: str, value: Any) -> tuple[Any, ...]:

@@ -41,6 +41,7 @@ class EscalationEvent:
 
 
 OnEscalation = Callable[[EscalationEvent], Awaitable[Any] | Any]
+"""Who decides about what is escalated: what it returns, or its coroutine, is the result."""
 
 
 def unknown(what: str, name: str, known: Iterable[str], *, where: str | None = None) -> PromptError:

@@ -21,6 +21,7 @@ WORDING = Wording(
     "Do NOT include any text outside the JSON array.",
     lines=PLAIN.lines,
 )
+"""What stands behind the question, in the words of the seed: `contract.instructions(WORDING)`."""
 
 _NO_JSON = frozenset(
     {

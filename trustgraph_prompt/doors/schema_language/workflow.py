@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from trustgraph_prompt.ask import ask
-from trustgraph_prompt.contract.language import json_schema_of
+from trustgraph_prompt.contract.language import json_schema_of, parse_whole
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.doors.schema_language.asked import Asked, from_spec, from_text
 from trustgraph_prompt.doors.schema_language.defaults import Defaults
@@ -18,7 +18,6 @@ from trustgraph_prompt.doors.schema_language.specs import EscalationEvent, OnEsc
 from trustgraph_prompt.doors.schema_language.types import DSL_TYPE_MAP
 from trustgraph_prompt.doors.schema_language.wording import error_of, feedback
 from trustgraph_prompt.errors import PromptError
-from trustgraph_prompt.language import parse
 from trustgraph_prompt.language.scalars import SCALARS
 from trustgraph_prompt.llm import Provider, RetryPolicy
 from trustgraph_prompt.prompts import PromptDefinition
@@ -84,10 +83,10 @@ class Workflow:
         """
         added = {name: kind for name, kind in DSL_TYPE_MAP.items() if name not in SCALARS} | dict(types or {})
         known = {name: json_schema_of(kind) for name, kind in added.items()}
-        file = parse(source, where=where, types=known)
+        file = parse_whole(source, where=where, types=known)
         workflow = cls(provider, on_escalation=on_escalation, budget=budget, price=price, retry=retry)
         workflow.schemas = models = Models(file.schemas, added)
-        defaults = Defaults(file, known)
+        defaults = Defaults(file, known, where)
         for declared in file.prompts:
             spec, asked = from_text(file, declared, models, defaults, known, where)
             for name in (declared.name, *asked.definition.aliases):
@@ -112,7 +111,7 @@ class Workflow:
             return await decided if inspect.isawaitable(decided) else decided
         if not outcome.ok:
             raise error_of(asked.schema_name, outcome)
-        return asked.finish(outcome.value)
+        return asked.finish(outcome)
 
     async def ask(self, prompt_name: str, terms: Mapping[str, Any] = {}, /, **more: Any) -> Outcome:
         """Ask, and give all that came of it: each call, what it cost, and the value as it was read.
@@ -166,7 +165,7 @@ def _event(asked: Asked, outcome: Outcome) -> EscalationEvent:
     return EscalationEvent(
         asked.definition.id,
         outcome.escalated,
-        asked.finish(outcome.value) if outcome.ok else outcome.text,
+        asked.finish(outcome) if outcome.ok else outcome.text,
         outcome,
         asked.definition.escalation if outcome.escalated == "condition" else None,
         None if outcome.ok else error_of(asked.schema_name, outcome),

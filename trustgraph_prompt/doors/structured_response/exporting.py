@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from threading import Lock, get_ident
+from threading import Lock, Thread, get_ident
 from typing import Any
 
 log = logging.getLogger(__name__)
@@ -13,12 +13,16 @@ log = logging.getLogger(__name__)
 Exporter = Callable[[str, Any], None]
 """Called with the name and the value of a metric."""
 
+_SOON = 0
+"""Stands for a thread that is about to tell; no thread has this number."""
+
 
 class Exporting:
     """Tells the exporter what changed; `values` gives what all names are worth now.
 
-    It is called in a thread that changed something, and outside of any lock. What others change meanwhile it
-    is told by the same thread, so that values never go back. What the exporter itself changes it is not told.
+    It is called in a thread that changed something, and outside of any lock. What others change meanwhile a
+    thread of its own tells, after that, so that values never go back, and who changed one thing does not tell
+    of all that follows. What the exporter itself changes it is not told.
     """
 
     def __init__(self, values: Callable[[], Mapping[str, float]]) -> None:
@@ -40,21 +44,33 @@ class Exporting:
             if self._telling is not None:
                 return
             self._telling = get_ident()
+        if self._tell_once():
+            self._telling = _SOON
+            try:
+                Thread(target=self._tell_the_rest, name="metrics exporter").start()
+            except RuntimeError:  # there is no room for one
+                self._tell_the_rest()
+
+    def _tell_the_rest(self) -> None:
+        self._telling = get_ident()
+        while self._tell_once():
+            pass
+
+    def _tell_once(self) -> bool:
+        """Tell what has changed, and say whether more has meanwhile."""
+        with self._lock:
+            changed, self._changed = self._changed, {}
         try:
-            while changed := self._next():
-                values = self._values()
-                for name in changed:
-                    self._export(name, values[name])
+            values = self._values()
+            for name in changed:
+                self._export(name, values[name])
         except BaseException:
             self._telling = None
             raise
-
-    def _next(self) -> Mapping[str, None]:
         with self._lock:
-            changed, self._changed = self._changed, {}
-            if not changed:
+            if not self._changed:
                 self._telling = None
-            return changed
+            return self._telling is not None
 
     def _export(self, name: str, value: float) -> None:
         exporter = self.exporter

@@ -30,7 +30,7 @@ class StructuredResponse:
 
     `answer` is what version 2.0 calls `response`. `confidence` (0 to 1) and `metadata` are of 1.1 and later,
     `citations` of 2.0. `truncated` says that the text ended within the response, and what there was of it was
-    closed up: its last string may be half; it is in no version's fields.
+    closed up: the last string or number may be half; it is in no version's fields.
     """
 
     answer: str
@@ -57,7 +57,7 @@ class StructuredResponse:
         Raises `StructuredOutputInvalid` with its `issues` where they break the contract.
         """
         try:
-            given = deepcopy(dict(data))
+            given = deepcopy(dict(data) if isinstance(data, Mapping) else data)
         except RecursionError:
             issue = Issue(Reason.SCHEMA_VALUE_ERROR, "nested too deep")
             raise StructuredOutputInvalid(str(issue), issues=(issue,)) from None
@@ -112,6 +112,8 @@ class StructuredResponse:
         """
         version = version_of(version)
         moved = replace(deepcopy(self), schema_version=version)
+        if version == self.schema_version:
+            return moved
         if version == "2.0":
             if not moved.citations:
                 moved.citations, moved.sources = moved.sources, []

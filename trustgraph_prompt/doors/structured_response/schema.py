@@ -57,7 +57,10 @@ SCHEMAS: Mapping[str, dict[str, Any]] = {
 """The schema of each version. A minor version adds optional fields; a major one may rename and require."""
 
 SUPPORTED_SCHEMA_VERSIONS = frozenset(SCHEMAS)
+"""The versions that are read; a newer minor one as the newest of these that it adds to."""
+
 RESPONSE_SCHEMA = SCHEMAS[CURRENT_SCHEMA_VERSION]
+"""The JSON Schema of the current version."""
 
 INVARIANTS = (
     ("items_shown >= 0", "'items_shown' must be >= 0"),
@@ -78,7 +81,7 @@ INVARIANTS = (
 
 def _contract(*, repair: bool, extra: Extra | None = "ignore") -> Contract:
     return Contract.from_schema(
-        None,
+        RESPONSE_SCHEMA,
         versions=SCHEMAS,
         invariants=INVARIANTS,
         repair=repair,

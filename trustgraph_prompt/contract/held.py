@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.contract import Contract
 from trustgraph_prompt.contract.references import References
 
 _DEFINITIONS = ("$schema", "$defs", "definitions")

@@ -1,0 +1,175 @@
+"""What is wrong with a text is said with its line and column, in words of an author."""
+
+# ruff: noqa: E501  (a table)
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from trustgraph_prompt.errors import ConfigError, LanguageError
+from trustgraph_prompt.language import parse
+
+
+def wrong(text: str) -> list[str]:
+    """Everything that is said about a text: "line:column: what (found …, expected …)"."""
+    with pytest.raises(LanguageError) as caught:
+        parse(text)
+    told: list[ConfigError] = [caught.value, *caught.value.others]
+    return [re.sub(r"^line (\d+), column (\d+)", r"\1:\2", str(error)) for error in told]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("schemas A:\n  a: int", "1:1: this cannot stand here (found 'schemas', expected schema, prompt"),
+        ("schema A\n  a: int", "1:9: something is missing here (found 'the end of the line', expected extends or ':'"),
+        ("schema:\n  a: int", "1:7: this cannot stand here (found ':', expected the name of the schema)"),
+        ("schema A extends:\n  a: int", "1:17: this cannot stand here (found ':', expected the name of a schema)"),
+        ("schema A:\na: int", "2:1: this cannot stand here (found 'a', expected schema, prompt, system, an indented"),
+        ("schema A:\n  a int", "2:5: this cannot stand here (found 'int', expected ':')"),
+        ("schema A:\n  a:", "2:5: something is missing here (found 'the end of the line', expected a type, such as"),
+        ("schema A:\n  a: int int", "2:10: this cannot stand here (found 'int', expected a constraint such as"),
+        ("schema A:\n  a: int,", "2:9: this cannot stand here (found ',', expected "),
+        ("schema A:\n  a: int =", "2:11: something is missing here (found 'the end of the line', expected a value)"),
+        ("schema A:\n  a: int |", "2:11: something is missing here (found 'the end of the line', expected a type"),
+        ("schema A:\n  a: int @", "2:10: this cannot stand here (found '@', expected a constraint such as @min(1)"),
+        ("schema A:\n  3d: int", "2:3: this cannot stand here (found '3d', expected a field, as in title: string"),
+        ("schema A:\n  a: $b", "2:6: this cannot stand here (found '$', expected a type"),
+        ("schema A:\n  a: 007", "2:6: this cannot stand here (found '007', expected a type"),
+        ("schema A:\n  a: “b”", "2:6: this cannot stand here (found '“ (left double quotation mark)', expected"),
+        ("schema A:\n  a:\u00a0int", "2:5: this cannot stand here (found '\\xa0 (no-break space)', expected a type"),
+        ("schema A:\n  a: 'b", "2:6: this text is not closed on its line (found \"'b\", expected another ')"),
+        ('schema A:\n  a: "b\n  c: int', "2:6: this text is not closed on its line (found '\"b', expected another \")"),
+        ("schema A:\n  a: list[int\n  b: int", "2:10: a bracket is not closed (found '[', expected ']')"),
+        ("schema A:\n  a: int @min(1\n  b: int", "2:14: a bracket is not closed (found '(', expected ')')"),
+        ("schema A:\n  a: any = {b: [1, 2}", "2:21: this cannot stand here (found '}', expected ',' or ']')"),
+        ("schema A:\n  a: int\n    b: int", "3:5: this line is indented, and nothing above it needs it"),
+        ("  schema A:\n    a: int", "1:3: this line is indented, and nothing above it needs it"),
+        ("schema A:\n    a: int\n  b: int", "3:3: this line is indented like no line above it (found 'indented by 2'"),
+        ("schema A:\n  a: int\n\tb: int", "3:1: spaces and tabs are mixed (found 'indented with tabs', expected spaces"),
+        ("schema A:\n \ta: int", "2:1: spaces and tabs are mixed"),
+        ("schema A:\n  a: '\\d'", "2:6: \\d means nothing; a backslash itself is written \\\\"),
+        ("schema A:\n  a: '\\ud800'", "2:6: half a character"),
+        ("schema A:\n  a: 1e999", "2:6: this number is too large"),
+        ("schema A:\n  a: \x00", "2:6: no text has this character: U+0000"),
+        ("prompt x", "1:9: something is missing here (found 'the end of the line', expected using model, expecting or"),
+        ("prompt x:", "1:8: the prompt x has no text (found 'nothing', expected text:"),
+        ("prompt x:\n  attempts: 2", "1:8: the prompt x has no text"),
+        ('prompt x: """abc\n', "1:11: this text is not closed (found '\"\"\"', expected another \"\"\" after it)"),
+        ("prompt x using gpt: 'a'", "1:16: this cannot stand here (found 'gpt', expected model)"),
+        ("prompt x expecting int as xml: 'a'", "1:27: this cannot stand here (found 'xml', expected jsonl or json)"),
+        ("prompt x: 'a'\n  escalate ~ 'b'", "2:12: this cannot stand here (found '~', expected if)"),
+        ("prompt x: 'a'\n  escalate if = 'b'", "2:15: this cannot stand here (found '=', expected ~, ==, != or contains)"),
+        ("prompt x: 'a'\n  attempts 2", "2:12: this cannot stand here (found '2', expected ':')"),
+        ("prompt x: 'a'\n  text: 'b'", "2:9: the text is said twice"),
+        ("prompt x:\n  text: 3", "2:9: the text of a prompt is a text (found 3, expected quotes around it)"),
+        ("prompt x using model 'a' using model 'b': 'c'", "1:38: the model is said twice"),
+        ("prompt x: 'a'\n  a: 1\n  a: 2", "3:3: the key a stands twice"),
+        ("prompt x: 'a'\n  a: {b: 1, 'b': 2}", "2:13: the key b stands twice"),
+        ("prompt x: 'a'\n  example:\nprompt y: 'b'", "3:1: something is missing here (found 'the end of the block', expected an indented line)"),
+        ("system: 'a'\nsystem: 'b'", "2:9: the system message is there already"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read(text: str, said: str) -> None:
+    assert wrong(text)[0].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("schema A:", "1:8: the schema A has no fields (found 'nothing', expected a field, as in: title: string)"),
+        ("schema A:\n  'Just a remark.'", "1:8: the schema A has no fields"),
+        ("schema A:\n  a: int\nschema A:\n  b: int", "3:8: the schema A is there already, in line 1"),
+        ("schema A:\n  a: int\n  b: int\n  a: string", "4:3: A has the field a already, in line 2"),
+        ("schema int:\n  a: int", "1:8: this is the name of a type (found 'int', expected another name"),
+        ("schema A extends B:\n  a: int", "1:18: there is no schema B"),
+        ("schema Volcano:\n a: int\nschema B extends Volcanoe:", "3:18: there is no schema Volcanoe, did you mean Volcano?"),
+        ("schema A extends int:\n  a: int", "1:18: this is no schema (found 'int', expected the name of a schema)"),
+        ("schema A extends B, B:\n  a: int\nschema B:\n  b: int", "1:21: A extends B twice"),
+        ("schema A extends A:\n  a: int", "1:8: a schema extends itself: A extends A"),
+        ("schema A extends B:\n  a: int\nschema B extends C:\n  b: int\nschema C extends B:\n  c: int",
+         "3:8: a schema extends itself: B extends C extends B"),
+        ("schema A:\n  f: int\nschema B:\n  f: string\nschema C extends A, B:",
+         "5:21: A and B have a field f each, and they differ (found 'f: int and f: string', expected the field f in C"),
+        ("schema A:\n  a: strng", "2:6: unknown type, did you mean string? (found 'strng', expected a type of the"),
+        ("schema A:\n  a: str", "2:6: unknown type, did you mean string?"),
+        ("schema A:\n  a: integer", "2:6: unknown type, did you mean int?"),
+        ("schema A:\n  a: number[]", "2:6: unknown type, did you mean float?"),
+        ("schema A:\n  a: dict", "2:6: unknown type, did you mean map?"),
+        ("schema A:\n  a: (int | B)[]", "2:13: unknown type (found 'B'"),
+        ("schema A:\n  a: list", "2:6: a list of what? (found 'list', expected list[string], list[any] or the like)"),
+        ("schema A:\n  a: set[int]", "2:6: only list and map take a type in brackets (found 'set[…]'"),
+        ("schema A:\n  a: int??", "2:6: one ? is enough (found 'int??', expected int?)"),
+        ("schema A:\n  a: null?", "2:6: this is null already, and needs no ?"),
+        ("schema A:\n  a: (int | null)?", "2:7: this is null already, and needs no ?"),
+        ("schema A:\n  a: int? | string", "2:6: ? inside a union (found 'int?', expected ? after all of them"),
+        ("schema A:\n  a: int | int", "2:12: int stands twice"),
+        ("schema A:\n  a: 'x' | 'x'", "2:12: \"x\" stands twice"),
+        ("schema A:\n  a: 1 | 1.0", "2:10: 1.0 stands twice"),
+        ("schema A:\n  a: int @minimum(1)", "2:10: unknown constraint, did you mean min? (found '@minimum', expected @min"),
+        ("schema A:\n  a: int @min(1) @min(2)", "2:18: @min stands twice"),
+        ("schema A:\n  a: int @min('1')", "2:10: @min does not take this (found '@min(\"1\")', expected @min(0))"),
+        ("schema A:\n  a: int @min(true)", "2:10: @min does not take this"),
+        ("schema A:\n  a: int @multiple(0)", "2:10: @multiple does not take this"),
+        ("schema A:\n  a: string @length", "2:13: @length does not take this (found '@length', expected @length(5), @length(1"),
+        ("schema A:\n  a: string @length(2, 1)", "2:13: @length does not take this (found '@length(2, 1)'"),
+        ("schema A:\n  a: string @length(any)", "2:13: @length does not take this (found '@length(any)'"),
+        ("schema A:\n  a: string @length(0, any)", "2:13: @length does not take this"),
+        ("schema A:\n  a: string @length(1.5)", "2:13: @length does not take this"),
+        ("schema A:\n  a: string @min(1)", "2:13: @min says nothing about this type (found 'string', expected a number)"),
+        ("schema A:\n  a: int[] @min(1)", "2:12: @min says nothing about this type"),
+        ("schema A:\n  a: date @pattern('.')", "2:11: @pattern says nothing about this type"),
+        ("schema A:\n  a: A @length(1)", "2:8: @length says nothing about this type (found 'A', expected a string or a list or a map)"),
+        ("schema A:\n  a: any @unique", "2:10: @unique says nothing about this type (found 'any', expected a list)"),
+        ("schema A:\n  a: int @min(2) @max(1)", "2:10: no number can meet this and @max (found 2, expected at most 1)"),
+        ("schema A:\n  a: int @above(1) @max(1)", "2:10: no number can meet this and @max (found 1, expected less than 1)"),
+        ("schema A:\n  a: int = 'x'", "2:12: the default is not of the type (found 'x', expected int)"),
+        ("schema A:\n  a: bool = 1", "2:13: the default is not of the type"),
+        ("schema A:\n  a: 'x' | 'y' = z", "2:18: the default is not of the type (found 'z', expected \"x\" | \"y\")"),
+        ("schema A:\n  a: int[] = [1, 'b']", "2:14: the default is not of the type"),
+        ("schema A:\n  a: int @max(1) = 2", "2:20: the default is out of bounds (found 2, expected @max(1))"),
+        ("schema A:\n  a: string @length(1) = 'ab'", "2:26: the default is out of bounds"),
+        ("prompt x: 'a'\nprompt x: 'b'", "2:8: the prompt x is there already, in line 1"),
+        ("prompt x expecting B: 'a'", "1:20: unknown type (found 'B'"),
+        ("schema A:\n  a: int\nprompt x expecting A as jsonl: 'a'", "3:20: jsonl is one object a line (found 'A', expected a list"),
+        ("prompt x expecting string[] as jsonl: 'a'", "1:20: jsonl is one object a line"),
+    ],
+)  # fmt: skip
+def test_what_says_nothing_sensible(text: str, said: str) -> None:
+    assert wrong(text)[0].startswith(said)
+
+
+def test_the_name_of_the_file_stands_before_the_line() -> None:
+    with pytest.raises(LanguageError) as caught:
+        parse("schema A:\n  a: int int", where="prompts/a.prompt")
+    assert caught.value.where == "prompts/a.prompt:2:10"
+
+
+def test_all_problems_are_told_in_the_order_of_the_text() -> None:
+    text = "schema A:\n  a: strng\n  a: int @foo\n  b: list\nprompt x expecting B: 'a'\n"
+    assert [one.split(" ")[0] for one in wrong(text)] == ["2:6:", "3:3:", "3:10:", "4:6:", "5:20:"]
+
+
+def test_a_statement_that_cannot_be_read_does_not_hide_the_next() -> None:
+    text = (
+        "schema A:\n  a: int int\n  b\n"
+        'prompt x: """\nschema B: is no schema here, only text\n"""\n  oops\n'
+        "schema C extends\n  c: int\nschema D:\n  d: A\n"
+    )
+    assert [one.split(" ")[0] for one in wrong(text)] == ["2:10:", "7:7:", "8:17:"]
+
+
+def test_names_are_not_called_unknown_where_their_schema_cannot_be_read() -> None:
+    assert len(wrong("schema A:\n  a: int int\nschema B:\n  b: A\n")) == 1
+
+
+def test_at_most_twenty_problems_are_told() -> None:
+    assert len(wrong("schema A:\n" + "".join(f"  f{n}: nothing\n" for n in range(100)))) == 20
+    assert len(wrong("".join(f"schema A{n} a: int\n" for n in range(100)))) <= 21
+
+
+def test_what_follows_a_text_that_was_closed_too_early_says_where_that_began() -> None:
+    said = wrong('prompt a: """\nnot closed\n\nprompt b: """\ntext\n"""\n')
+    assert said[0].startswith("5:1: this follows a text that began in line 1: are all quotes closed?")

@@ -1,0 +1,233 @@
+"""The schema language as JSON Schema, and back."""
+
+# ruff: noqa: E501  (tables)
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.errors import LanguageError
+from trustgraph_prompt.language import format, from_json_schema, locate, parse, to_json_schema
+from trustgraph_prompt.language.nodes import ListOf, Name, Position, Union
+
+STRING, NULL = {"type": "string"}, {"type": "null"}
+
+
+def written(text: str, of: str = "A") -> dict[str, Any]:
+    return to_json_schema(parse(text), of)
+
+
+def field(text: str) -> dict[str, Any]:
+    """The JSON Schema of a field with that type and what follows it."""
+    schema = written(f"schema A:\n  a: {text}\n")
+    properties: dict[str, Any] = schema["properties"]["a"]
+    return properties
+
+
+@pytest.mark.parametrize(
+    ("text", "schema"),
+    [
+        ("string", STRING),
+        ("int", {"type": "integer"}),
+        ("float", {"type": "number"}),
+        ("bool", {"type": "boolean"}),
+        ("any", {}),
+        ("null", NULL),
+        ("date", {"type": "string", "format": "date"}),
+        ("time", {"type": "string", "format": "time"}),
+        ("datetime", {"type": "string", "format": "date-time"}),
+        ("uuid", {"type": "string", "format": "uuid"}),
+        ("string[]", {"type": "array", "items": STRING}),
+        ("any[]", {"type": "array", "items": {}}),
+        ("map[string]", {"type": "object", "additionalProperties": STRING}),
+        ("map[any]", {"type": "object", "additionalProperties": True}),
+        ("string?", {"anyOf": [STRING, NULL]}),
+        ("(string | int)?", {"anyOf": [STRING, {"type": "integer"}, NULL]}),
+        ("string | null", {"anyOf": [STRING, NULL]}),
+        ("'x'", {"const": "x", "type": "string"}),
+        ("'x' | 'y'", {"enum": ["x", "y"], "type": "string"}),
+        ("1 | 'y'", {"enum": [1, "y"]}),
+        ("'x' | 'y' | int", {"anyOf": [{"enum": ["x", "y"], "type": "string"}, {"type": "integer"}]}),
+        ("int @min(1) @max(9)", {"type": "integer", "minimum": 1, "maximum": 9}),
+        ("float @above(0) @below(1)", {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1}),
+        ("int? @multiple(5)", {"anyOf": [{"type": "integer", "multipleOf": 5}, NULL]}),
+        ("string @length(3)", {**STRING, "minLength": 3, "maxLength": 3}),
+        ("string @length(1, any)", {**STRING, "minLength": 1}),
+        ("string[] @length(0, 3) @unique", {"type": "array", "items": STRING, "maxItems": 3, "uniqueItems": True}),
+        ("map[string] @length(1, 2)", {"type": "object", "additionalProperties": STRING, "minProperties": 1, "maxProperties": 2}),
+        ("string @pattern('^a') @format('email')", {**STRING, "pattern": "^a", "format": "email"}),
+        ("string | int @min(1)", {"anyOf": [STRING, {"type": "integer", "minimum": 1}]}),
+        ("string = 'x' 'About.'", {**STRING, "default": "x", "description": "About."}),
+    ],
+)  # fmt: skip
+def test_fields(text: str, schema: dict[str, Any]) -> None:
+    assert field(text) == schema
+    assert (
+        to_json_schema(from_json_schema(written(f"schema A:\n  a: {text}"), "A"), "A")["properties"]["a"]
+        == schema
+    )
+
+
+def test_a_schema_is_open_and_requires_what_has_no_default_and_no_question_mark() -> None:
+    assert written("schema A:\n  'About.'\n  a: int\n  b: int?\n  c: int = 1\n  d: int | null\n") == {
+        "title": "A",
+        "description": "About.",
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer"},
+            "b": {"anyOf": [{"type": "integer"}, NULL]},
+            "c": {"type": "integer", "default": 1},
+            "d": {"anyOf": [{"type": "integer"}, NULL]},
+        },
+        "required": ["a", "d"],
+    }
+
+
+def test_other_schemas_are_definitions_in_any_order_and_the_root_too_where_it_is_meant() -> None:
+    text = "schema C:\n  c: A?\nschema A:\n  b: B[]\nschema B:\n  c: C\n  'with space': B?\nschema D:\n  d: int\n"
+    schema = written(text)
+    assert list(schema["$defs"]) == ["C", "A", "B"]
+    assert schema["properties"] == schema["$defs"]["A"]["properties"]
+    assert schema["$defs"]["C"]["properties"]["c"] == {"anyOf": [{"$ref": "#/$defs/A"}, NULL]}
+    assert "$defs" not in written(text, "D")
+
+
+def test_fields_of_bases_come_first_and_are_replaced_in_their_place() -> None:
+    schema = written(
+        "schema C extends A, B:\n  b: string\n  c: int\nschema A:\n  a: int\n  b: int\nschema B:\n  d: int?",
+        "C",
+    )
+    assert list(schema["properties"]) == ["a", "b", "d", "c"]
+    assert schema["properties"]["b"] == STRING
+    assert schema["required"] == ["a", "b", "c"]
+
+
+def test_schemas_that_a_literal_field_tells_apart_exclude_each_other() -> None:
+    text = "schema A:\n  kind: 'a'\nschema B:\n  kind: 'b' | 'c'\nschema C:\n  kind: 'a' | 'd'\nschema D:\n  kind: 'x' = 'x'"
+    file = parse(text)
+
+    def either(*names: str) -> str:
+        return next(iter(to_json_schema(file, Union(tuple(map(Name, names))))))
+
+    assert either("A", "B") == "oneOf"
+    assert either("A", "C") == "anyOf"
+    assert either("A", "D") == "anyOf"
+    many = to_json_schema(file, ListOf(Union((Name("A"), Name("B")))))
+    assert many["items"] == {"oneOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/B"}]}
+
+
+def test_types_from_elsewhere_bring_their_definitions() -> None:
+    shape = {"$ref": "#/$defs/Shape", "$defs": {"Shape": {"enum": ["round"]}}}
+    types: dict[str, dict[str, Any]] = {"url": {"type": "string", "format": "uri"}, "shape": shape}
+    schema = to_json_schema(
+        parse("schema A:\n  u: url @length(0, 9)\n  s: shape[]", types=types), "A", types=types
+    )
+    assert schema["properties"]["u"] == {"type": "string", "format": "uri", "maxLength": 9}
+    assert schema["properties"]["s"] == {"type": "array", "items": {"$ref": "#/$defs/Shape"}}
+    assert schema["$defs"] == {"Shape": {"enum": ["round"]}}
+    file = parse("schema A:\n  s: shape\n  t: Shape\nschema Shape:\n  a: int", types=types)
+    with pytest.raises(LanguageError, match="two definitions of Shape"):
+        to_json_schema(file, "A", types=types)
+
+
+def test_a_name_that_nothing_has_is_an_error() -> None:
+    with pytest.raises(LanguageError, match="no schema B"):
+        to_json_schema(parse("schema A:\n  a: int"), "B")
+
+
+def test_a_pointer_leads_to_the_line() -> None:
+    file = parse("schema A:\n  s: string @length(1) @pattern('x')\n  b: B\nschema B:\n  'b/~': int")
+    assert locate(file, "A", "/properties/s/pattern") == Position(2, 24)
+    assert locate(file, "A", "/properties/s/type") == Position(2, 3)
+    assert locate(file, "A", "/$defs/B/properties/b~1~0/type") == Position(5, 3)
+    assert locate(file, "A", "/required") == Position(1, 8)
+    assert locate(file, "A", "/$defs/C") is None
+
+
+NESTED = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "title": "Whatever",
+    "properties": {
+        "a": {"type": ["string", "null"], "title": "A", "maxLength": 3},
+        "b": {"type": "array", "items": {"type": "object", "properties": {"x-y": {"enum": ["a", None]}}, "required": ["x-y"]}},
+        "c": {"type": "object", "properties": {"d": True}, "required": ["d"], "title": "Inner", "description": "In."},
+        "e": {"oneOf": [{"$ref": "#"}, NULL]},
+        "f": {"$ref": "#/$defs/Colour"},
+        "g": {"type": "object"},
+    },
+    "required": ["b", "c", "f", "g"],
+    "$defs": {"Colour": {"enum": ["red", "blue"]}, "Unused": {"not": {}}},
+    "additionalProperties": True,
+}  # fmt: skip
+
+
+def test_objects_in_objects_get_names_and_definitions_that_are_none_stand_where_they_are_meant() -> None:
+    assert format(from_json_schema(NESTED, "A")) == (
+        "schema A:\n"
+        "    a: string? @length(0, 3)\n"
+        "    b: AB[]\n"
+        '    c: Inner  "In."\n'
+        "    e: A?\n"
+        '    f: "red" | "blue"\n'
+        "    g: map[any]\n\n"
+        'schema AB:\n    x-y: "a" | null\n\n'
+        "schema Inner:\n    d: any\n"
+    )
+
+
+def _with(part: dict[str, Any] | bool, **more: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": part}, "required": ["a"], **more}
+
+
+@pytest.mark.parametrize(
+    ("schema", "path", "message"),
+    [
+        (STRING, "", "only an object with properties is a schema"),
+        (_with(STRING, required=[]), "/properties/a", "may be missing, but not be null"),
+        (_with(STRING, additionalProperties=False), "/additionalProperties", "schemas are open"),
+        (_with(STRING, minProperties=1), "/minProperties", "no word for this"),
+        (_with(STRING, required=["b"]), "/required", "these are no properties"),
+        (_with(STRING, required=[["a"]]), "/required", "these are no properties"),
+        (_with({"type": "number", "default": math.nan}, required=[]), "", "this is no JSON"),
+        (_with({"const": "\ud800"}), "", "this is no JSON"),
+        (_with({"const": object()}), "", "this is no JSON"),
+        (_with(False), "/properties/a", "no word"),
+        (_with({"not": {}}), "/properties/a/not", "no word"),
+        (_with({"allOf": [STRING]}), "/properties/a/allOf", "no word"),
+        (_with({"minimum": 1}), "/properties/a/minimum", "without a type"),
+        (_with({"type": "text"}), "/properties/a/type", "no type"),
+        (_with({"type": "string", "minimum": 1}), "/properties/a/minimum", "no word"),
+        (_with({"type": "string", "default": "x"}), "/properties/a/default", "what has a default may be missing"),
+        (_with({"type": "string", "contentEncoding": "base16"}), "/properties/a/contentEncoding", "no word"),
+        (_with({"type": "array", "prefixItems": []}), "/properties/a/prefixItems", "no word"),
+        (_with({"type": "array", "items": {"type": "string", "minLength": 1}}), "/properties/a/items", "only a field"),
+        (_with({"type": "array", "items": {**STRING, "description": "x"}}), "/properties/a/items/description", "no word"),
+        (_with({"type": "string", "minLength": -1}), "/properties/a/minLength", "@length cannot say this"),
+        (_with({"oneOf": [{"type": "integer"}, {"type": "number"}]}), "/properties/a/oneOf", "may meet several"),
+        (_with({"oneOf": [{"$ref": "#"}, {"$ref": "#/$defs/B"}]}, **{"$defs": {"B": _with(STRING)}}), "/properties/a/oneOf", "may meet several"),
+        (_with({"anyOf": [{"type": "string", "maxLength": 1}, {"type": "array"}]}), "/properties/a/anyOf", "would hold for another"),
+        (_with({"enum": []}), "/properties/a/enum", "no values"),
+        (_with({"enum": [[1]]}), "/properties/a/enum", "no literal"),
+        (_with({"enum": ["x"], "type": "integer"}), "/properties/a/type", "none of these"),
+        (_with({"$ref": "#/$defs/B"}), "/properties/a/$ref", "leads to no definition"),
+        (_with({"$ref": "http://a/b"}), "/properties/a/$ref", "leads to no definition"),
+        (_with({"$ref": "#/$defs/a b"}, **{"$defs": {"a b": _with(STRING)}}), "/$defs/a b", "no schema can have this name"),
+        (_with({"$ref": "#/$defs/B"}, **{"$defs": {"B": {"anyOf": [{"$ref": "#/$defs/B"}]}}}), "/$defs/B", "leads to itself"),
+        (_with({"$ref": "#/$defs/A"}, **{"$defs": {"A": _with({"type": "null"})}}), "/$defs/A", "the root has this name"),
+    ],
+)  # fmt: skip
+def test_what_has_no_word_is_refused_with_its_place(schema: dict[str, Any], path: str, message: str) -> None:
+    with pytest.raises(LanguageError) as caught:
+        from_json_schema(schema, "A")
+    assert caught.value.path.startswith(path)
+    assert message in caught.value.message
+
+
+def test_definitions_that_multiply_cost_no_more_than_the_limit() -> None:
+    definitions: dict[str, Any] = {f"D{n}": {"anyOf": [{"$ref": f"#/$defs/D{n + 1}"}] * 9} for n in range(40)}
+    with pytest.raises(LanguageError, match="too large"):
+        from_json_schema(_with({"$ref": "#/$defs/D0"}, **{"$defs": {**definitions, "D40": STRING}}), "A")

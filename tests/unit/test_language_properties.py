@@ -1,0 +1,246 @@
+"""What holds for every tree of the schema language: its text, its JSON Schema, its contract say the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import LanguageError
+from trustgraph_prompt.language import File, format, from_json_schema, parse, to_json_schema
+from trustgraph_prompt.language.constraints import ORDER
+from trustgraph_prompt.language.nodes import (
+    Constraint,
+    Default,
+    EscalationCondition,
+    ExampleDef,
+    ListOf,
+    Literal,
+    MapOf,
+    Name,
+    Optional,
+    PromptDef,
+    Scalar,
+    SchemaDef,
+    SchemaField,
+    TypeExpr,
+    Union,
+    nullable,
+)
+from trustgraph_prompt.language.scalars import SCALARS
+
+SCHEMAS = ("A", "B", "C")
+NULL = Scalar("null")
+
+texts = st.text(st.characters(exclude_categories=("Cs", "Cc"), include_characters="\n\t\r"), max_size=30)
+keys = st.from_regex(r"[a-z]{1,5}(-[a-z]{1,3})?", fullmatch=True) | texts.filter(bool)
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(
+    st.none() | st.booleans() | numbers | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=12,
+)
+literals = st.builds(Literal, st.booleans() | st.integers() | texts)
+leaves = (
+    st.sampled_from([Scalar(name) for name in SCALARS]) | st.sampled_from(list(map(Name, SCHEMAS))) | literals
+)
+
+
+def _extended(inner: st.SearchStrategy[TypeExpr]) -> st.SearchStrategy[TypeExpr]:
+    return st.one_of(
+        inner.map(nullable).map(ListOf),
+        inner.map(nullable).map(MapOf),
+        st.lists(inner, min_size=2, max_size=4).map(_union),
+        inner.map(lambda expr: _optional(nullable(expr))),
+    )
+
+
+def _union(members: list[TypeExpr]) -> TypeExpr:
+    flat: dict[object, TypeExpr] = {}
+    for member in members:
+        bare = member.type if isinstance(member, Optional) else member
+        for one in bare.members if isinstance(bare, Union) else (bare,):
+            flat.setdefault(one.as_json if isinstance(one, Literal) else one, one)
+    return Union(tuple(flat.values())) if len(flat) > 1 else next(iter(flat.values()))
+
+
+def _optional(expr: TypeExpr) -> TypeExpr:
+    return expr if isinstance(expr, Optional) or expr == NULL else Optional(expr)
+
+
+types = st.recursive(leaves, _extended, max_leaves=6)
+
+
+@st.composite
+def fields(draw: st.DrawFn) -> SchemaField:
+    expr = draw(types)
+    constraints: list[Constraint] = []
+    match expr.type if isinstance(expr, Optional) else expr:
+        case Scalar("int" | "float"):
+            constraints = draw(st.lists(_bounds, max_size=2, unique_by=lambda one: one.name))
+        case Scalar("string"):
+            constraints = draw(st.lists(_of_strings, max_size=2, unique_by=lambda one: one.name))
+        case ListOf():
+            constraints = draw(
+                st.lists(_lengths | st.just(Constraint("unique")), max_size=2, unique_by=_name)
+            )
+        case MapOf():
+            constraints = draw(st.lists(_lengths, max_size=1))
+    constraints.sort(key=lambda one: ORDER[one.name])
+    default = None
+    if expr in (Scalar("any"), Scalar("bool")) or isinstance(expr, Optional):
+        of_any = values if expr == Scalar("any") else st.just(None if isinstance(expr, Optional) else True)
+        default = draw(st.none() | st.builds(Default, of_any))
+    return SchemaField(draw(keys), expr, tuple(constraints), default, draw(st.none() | texts))
+
+
+def _name(constraint: Constraint) -> str:
+    return constraint.name
+
+
+_lengths = st.sampled_from([(3,), (0, 3), (1, 3), (1, None)]).map(lambda ends: Constraint("length", ends))
+_of_strings = _lengths | st.just(Constraint("pattern", ("^a+$",))) | st.just(Constraint("format", ("email",)))
+_bounds = st.builds(
+    Constraint, st.sampled_from(["min", "above"]), st.tuples(st.integers(-9, 0) | st.just(-0.5))
+) | st.builds(Constraint, st.sampled_from(["max", "below"]), st.tuples(st.integers(1, 9) | st.just(0.5)))
+
+
+def schemas(name: str) -> st.SearchStrategy[SchemaDef]:
+    several = st.lists(fields(), min_size=1, max_size=4, unique_by=lambda field: field.name).map(tuple)
+    return st.builds(SchemaDef, st.just(name), several, st.just(()), st.none() | texts)
+
+
+settings_of_prompts = st.dictionaries(keys.filter(lambda key: key != "text"), values, max_size=4)
+prompts = st.builds(
+    PromptDef,
+    keys,
+    texts,
+    st.none() | texts,
+    st.none() | types.map(nullable),
+    st.just("json"),
+    settings_of_prompts,
+    st.none() | st.builds(EscalationCondition, st.sampled_from(["~", "==", "!=", "contains"]), texts),
+    st.lists(
+        st.builds(ExampleDef, st.none() | texts, st.dictionaries(keys, values, min_size=1, max_size=2)),
+        max_size=2,
+    ).map(tuple),
+)
+all_schemas = st.tuples(*map(schemas, SCHEMAS))
+files = st.builds(
+    File,
+    all_schemas,
+    st.lists(prompts, max_size=2, unique_by=lambda one: one.name).map(tuple),
+    st.none() | texts,
+)
+
+thorough = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@thorough
+@given(files)
+def test_a_file_is_read_again_as_it_was_written(file: File) -> None:
+    text = format(file)
+    assert repr(parse(text)) == repr(file)
+    assert format(text) == text
+
+
+@thorough
+@given(all_schemas)
+def test_a_schema_comes_back_from_its_json_schema(defined: tuple[SchemaDef, ...]) -> None:
+    file = File(defined)
+    written = to_json_schema(file, "A")
+    read = from_json_schema(written, "A")
+    used = {"A", *written.get("$defs", ())}
+    assert repr(read.schemas) == repr(tuple(one for one in defined if one.name in used))
+    assert to_json_schema(read, "A") == written
+
+
+@thorough
+@given(all_schemas, st.data())
+def test_the_contract_gives_the_verdicts_of_its_json_schema(
+    defined: tuple[SchemaDef, ...], data: st.DataObject
+) -> None:
+    file = File(defined)
+    contract = Contract.language(format(file))["A"]
+    schema = to_json_schema(file, "A")
+    jsonschema.Draft202012Validator.check_schema(schema)
+    judge = jsonschema.Draft202012Validator(schema)
+    by_schema = Contract.from_schema(schema)
+    assert contract.fingerprint == by_schema.fingerprint
+    names = [field.name for field in defined[0].fields]
+    some = st.dictionaries(st.sampled_from(names), values, max_size=len(names)) | values
+    for value in data.draw(st.lists(some, max_size=5)):
+        assert contract.accepts(value) == by_schema.accepts(value)
+        if contract.accepts(value):
+            assert judge.is_valid(value)
+
+
+json_schemas = st.recursive(
+    st.booleans()
+    | st.sampled_from([{"type": kind} for kind in ("string", "integer", "object", "null", "x")]),
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.sampled_from(
+                ["object", "array", "string", ["string", "null"], ["array", "object"], [], 1]
+            ),
+            "properties": st.dictionaries(keys, inner, max_size=3),
+            "required": st.lists(keys, max_size=1),
+            "items": inner,
+            "anyOf": st.lists(inner, max_size=3),
+            "oneOf": st.lists(inner, max_size=3),
+            "additionalProperties": inner,
+            "enum": st.lists(values, max_size=3),
+            "const": values,
+            "default": values,
+            "minLength": values,
+            "minimum": values,
+            "uniqueItems": values,
+            "$ref": st.sampled_from(["#", "#/$defs/D", "#/$defs/E", "x", 3]),
+            "description": texts | st.just(3),
+            "title": texts,
+        },
+    ),
+    max_leaves=15,
+)
+
+
+@thorough
+@given(st.dictionaries(keys, json_schemas, min_size=1, max_size=3), json_schemas, st.data())
+def test_any_json_schema_is_said_or_refused_with_the_place(
+    properties: dict[str, Any], definition: Any, data: st.DataObject
+) -> None:
+    required = data.draw(st.sets(st.sampled_from(sorted(properties))))
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": sorted(required),
+        "$defs": {"D": definition},
+    }
+    try:
+        file = from_json_schema(schema, "A")
+    except LanguageError as error:
+        place: Any = schema
+        for step in error.path.split("/")[1:]:
+            step = step.replace("~1", "/").replace("~0", "~")
+            place = place[int(step) if isinstance(place, list) else step]
+        return
+    normal = to_json_schema(file, "A")
+    assert repr(parse(format(file))) == repr(file)
+    assert from_json_schema(normal, "A") == file
+    for value in data.draw(
+        st.lists(st.dictionaries(st.sampled_from(sorted(properties)), values), max_size=4)
+    ):
+        expected = jsonschema.Draft202012Validator(schema).is_valid(value)
+        assert jsonschema.Draft202012Validator(normal).is_valid(value) == expected
+
+
+def test_what_the_language_says_of_its_own_is_known_to_json_schema() -> None:
+    for scalar in SCALARS.values():
+        jsonschema.Draft202012Validator.check_schema(scalar)
+    with pytest.raises(LanguageError):
+        from_json_schema({"type": "string"}, "A")
