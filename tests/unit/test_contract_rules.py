@@ -259,7 +259,6 @@ def test_an_example_of_a_value_does_not_declare_its_version() -> None:
     assert contract.accepts({"schema_version": "1.0", **ONE})
 
 
-
 def test_a_schema_may_name_its_own_version_and_need_not() -> None:
     named = {**V1, "properties": {**V1["properties"], "schema_version": {"const": "1.0"}}}  # type: ignore[dict-item]
     for schema in (V1, named):
