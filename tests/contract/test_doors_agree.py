@@ -246,6 +246,67 @@ def test_the_doors_have_one_fingerprint(options: dict[str, Any]) -> None:
     assert len({contract.fingerprint for contract in doors.values()}) == 1
 
 
+@dataclass
+class Person:
+    kind: Literal["person"]
+    born: int
+
+
+@dataclass
+class Place:
+    kind: Literal["place"]
+    country: str
+
+
+@dataclass
+class Mention:
+    what: Person | Place
+    where: Person | Place | None
+    others: list[Person | Place]
+    manner: Literal["by name", "by role"] | None = None
+
+
+class MentionModels:
+    """The same as Pydantic's."""
+
+    class Person(BaseModel):
+        kind: Literal["person"]
+        born: int
+
+    class Place(BaseModel):
+        kind: Literal["place"]
+        country: str
+
+    class Mention(BaseModel):
+        what: MentionModels.Person | MentionModels.Place = Field(discriminator="kind")
+        where: Annotated[MentionModels.Person | MentionModels.Place, Field(discriminator="kind")] | None
+        others: list[MentionModels.Person | MentionModels.Place]
+        manner: Literal["by name", "by role"] | None = None
+
+
+MENTION = """
+schema Person:
+    kind: "person"
+    born: int
+
+schema Place:
+    kind: "place"
+    country: string
+
+schema Mention:
+    what: Person | Place
+    where: Person | Place | null
+    others: (Person | Place)[]
+    manner: ("by name" | "by role")?
+"""
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_unions_that_a_literal_tells_apart_have_one_fingerprint(options: dict[str, Any]) -> None:
+    of_class, of_model = (Contract.of(kind, **options) for kind in (Mention, MentionModels.Mention))
+    assert of_class == of_model == Contract.language(MENTION, **options)["Mention"]
+
+
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_the_doors_tell_a_model_the_same(options: dict[str, Any]) -> None:
     told = {contract.instructions() for contract in contracts(options).values()}

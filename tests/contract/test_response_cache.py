@@ -202,12 +202,15 @@ class TestInMemory:
         now = ResponseCache.DEFAULT_TTL_ONLINE + 0.1
         assert cache.get_stats()["size"] == 0
 
-    def test_one_without_room_keeps_nothing(self) -> None:
-        cache = ResponseCache(max_size=0)
+    @pytest.mark.parametrize("size", [0, 1])
+    def test_one_keeps_no_more_than_it_has_room_for(self, size: int) -> None:
+        cache = ResponseCache(max_size=size)
         keep(cache, "a")
+        keep(cache, "b")
 
         assert cache.get("a") is None
-        assert cache.get_stats()["size"] == 0
+        assert (cache.get("b") is not None) == (size == 1)
+        assert cache.get_stats()["size"] == size
 
     def test_clearing_forgets_entries_and_keeps_counts(self) -> None:
         cache = ResponseCache()

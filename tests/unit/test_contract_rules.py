@@ -253,6 +253,12 @@ def test_the_newest_minor_version_that_is_not_newer_decides() -> None:
     assert contract.accepts({"a": 1, "schema_version": "1.0"})
 
 
+def test_an_example_of_a_value_does_not_declare_its_version() -> None:
+    closed = {**V1, "additionalProperties": False, "examples": [{"schema_version": "1.0", **ONE}]}
+    contract = Contract.from_schema(None, versions={"1.0": closed})
+    assert contract.accepts({"schema_version": "1.0", **ONE})
+
+
 def test_a_schema_may_name_its_own_version_and_need_not() -> None:
     named = {**V1, "properties": {**V1["properties"], "schema_version": {"const": "1.0"}}}  # type: ignore[dict-item]
     for schema in (V1, named):

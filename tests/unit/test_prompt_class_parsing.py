@@ -130,7 +130,20 @@ def test_a_list_is_an_array_or_items(text: str) -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["[]", '{"items": []}', "```json\n[]\n```"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Where there is nothing I would write []. There is: [{CHALK}]",
+        f"- [x] read\n- [ ] write\n[{CHALK}]",
+        f'{{"items": []}} or {{"items": [{CHALK}]}}',
+        f"[{CHALK}] and not []",
+    ],
+)
+def test_a_list_that_holds_something_goes_before_an_empty_one(text: str) -> None:
+    assert parse_structured_output(text, MANY) == [Summary("Chalk", "a soft rock")]
+
+
+@pytest.mark.parametrize("text", ["[]", '{"items": []}', "```json\n[]\n```", "Nothing: []", "[] or [ ]"])
 def test_a_list_may_be_empty(text: str) -> None:
     assert parse_structured_output(text, MANY) == []
 

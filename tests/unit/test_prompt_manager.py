@@ -166,6 +166,7 @@ async def test_an_empty_answer_is_an_empty_list_with_a_warning(
         (f"{CAT}\n{DOG}", []),
         (f"\n\n{CAT}\n\n\n{DOG}\n\n", []),
         (f"```json\n{CAT}\n{DOG}\n```", []),
+        (f"~~~\n{CAT}\n{DOG}\n~~~", []),
         (f"[\n{CAT},\n{DOG}\n]", []),
         (f"{CAT}\nnot json\n{DOG}", [2]),
         (f'Here they are:\n{CAT}\n{{"entity": "x",,}}\n{DOG}\nDone.', [1, 3, 5]),
@@ -173,7 +174,18 @@ async def test_an_empty_answer_is_an_empty_list_with_a_warning(
         ('{\n  "entity": "cat",\n  "definition": "A small predator."\n}\n' + DOG, []),
         ('oh\n{\n  "entity": "cat",\n  "definition": "A small predator."\n}\n' + DOG, [1]),
     ],
-    ids=["clean", "empty lines", "fences", "array", "a bad line", "chatty", "cut", "pretty", "prose, pretty"],
+    ids=[
+        "clean",
+        "empty lines",
+        "fences",
+        "tildes",
+        "array",
+        "a bad line",
+        "chatty",
+        "cut",
+        "pretty",
+        "prose, pretty",
+    ],
 )
 def test_jsonl_is_read_past_bad_lines_each_logged_with_its_number(
     answer: str, skipped: list[int], caplog: pytest.LogCaptureFixture

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support import fuzz
 from tests.support.asking import Asked, Script
 from trustgraph_prompt import reader
+from trustgraph_prompt.errors import ProviderUnavailable
 from trustgraph_prompt.llm import ScriptedAnswer
 from trustgraph_prompt.llm.records import FinishReason
 from trustgraph_prompt.reader import Outcome
@@ -86,6 +87,20 @@ async def test_an_answer_that_was_cut_and_gone_on_with_is_one_answer(asked: Aske
 
     assert (value.ok, objects.value) == (True, [{"n": 1}, {"n": 2}])
     assert read(value) == read(objects) == {("direct", "success"): 1}
+
+
+async def test_an_answer_whose_rest_cannot_be_had_is_counted_as_far_as_it_was_read(asked: Asked) -> None:
+    gone = ScriptedAnswer("", error=ProviderUnavailable("gone"))
+    cut = ScriptedAnswer('{"n": 1}\n{"n"', finish_reason=CUT)
+
+    rest_failed = await asked(Script(cut, gone, gone, gone, gone))
+    rest_came_late = await asked(Script(gone, cut, gone, ScriptedAnswer('{"n": 2}')))
+
+    assert [call.why for call in rest_failed.calls][:3] == ["first", "continue", "transient"]
+    assert rest_failed.value == [{"n": 1}]
+    assert sum(read(rest_failed).values()) == 1
+    assert len(rest_came_late.value) == 2
+    assert read(rest_came_late) == {("direct", "success"): 1}
 
 
 async def test_of_a_text_nothing_is_read(asked: Asked) -> None:

@@ -233,6 +233,32 @@ class TestExporter:
         assert not counting.is_alive(), "it tells for ever"
         done.set()
 
+    def test_where_no_thread_can_be_started_it_is_told_all_the_same(
+        self, metrics: ResponseMetrics, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        telling = Event()
+        told: list[str] = []
+
+        def count_meanwhile() -> None:
+            assert telling.wait(60)
+            metrics.increment("extract_ok")
+
+        def exporter(name: str, value: int) -> None:
+            telling.set()
+            other.join(60)
+            told.append(name)
+
+        def no_room(thread: Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        other = Thread(target=count_meanwhile)
+        other.start()
+        metrics.set_exporter(exporter)
+        monkeypatch.setattr(Thread, "start", no_room)
+        metrics.increment("final_failed")
+
+        assert "response_parse_extract_ok" in told
+
     def test_values_never_go_back_and_the_last_one_is_told(self, metrics: ResponseMetrics) -> None:
         told: list[int] = []
         start, last = Barrier(THREADS), Event()

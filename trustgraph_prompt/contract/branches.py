@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from trustgraph_prompt.contract.references import References
@@ -32,12 +33,42 @@ def discriminator_of(branches: Sequence[Mapping[str, Any]]) -> str | None:
     branches = [branch for branch in branches if _takes_objects(branch)]
     if len(branches) < 2:
         return None
-    for name in branches[0].get("properties", {}):
-        values = [chosen_by(branch, name) for branch in branches]
-        flat = [repr(value) for group in values for value in group]
-        if all(values) and len(flat) == len(set(flat)):
-            return str(name)
-    return None
+    return next(
+        (str(name) for name in branches[0].get("properties", {}) if _tells_apart(name, branches)), None
+    )
+
+
+def exclude_each_other(alternatives: Sequence[Any], references: References) -> bool:
+    """Whether no value can meet two of them: they are of different types, or objects of different kinds."""
+    branches = branches_of({"oneOf": alternatives}, references)
+    if not branches:  # of true or false
+        return False
+    types = [_types(branch) for branch in branches]
+    objects = [branch for branch, named in zip(branches, types, strict=True) if named == ["object"]]
+    name = discriminator_of(objects)
+    if name is not None and all(name in branch.get("required", ()) for branch in objects):
+        types = [["object"], *(named for named in types if named != ["object"])]
+    flat = list(chain.from_iterable(types))
+    return len(flat) == len(set(flat)) and not {"integer", "number"} <= set(flat) and "any" not in flat
+
+
+def _types(branch: Mapping[str, Any]) -> list[str]:
+    types = branch.get("type", "any")
+    return [types] if isinstance(types, str) else list(types)
+
+
+def _tells_apart(name: str, branches: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether each branch has values of its own for the property: scalars, and 1.0 is 1."""
+    seen: set[tuple[bool, Any]] = set()
+    for branch in branches:
+        values = chosen_by(branch, name)
+        if not values or any(isinstance(value, dict | list) for value in values):
+            return False
+        own = {(isinstance(value, bool), value) for value in values}
+        if not seen.isdisjoint(own):
+            return False
+        seen |= own
+    return True
 
 
 def _takes_objects(branch: Mapping[str, Any]) -> bool:

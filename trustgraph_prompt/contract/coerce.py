@@ -43,7 +43,8 @@ class Target(NamedTuple):
             values = [schema["const"]] if "const" in schema else schema.get("enum", [])
             literals += tuple(values)
             named = _types(schema) or list(map(type_of, values))
-            for allowed in (named, alternative_types(schema) or []):
+            alternatives = (alternative_types(schema.get(keyword, ())) for keyword in ("anyOf", "oneOf"))
+            for allowed in (named, *alternatives):
                 if allowed:
                     expanded = frozenset(allowed) | ({"integer"} if "number" in allowed else frozenset())
                     types = expanded if types is None else types & expanded
@@ -94,9 +95,8 @@ def _from_text(text: str, types: frozenset[str]) -> Any:
     return text
 
 
-def alternative_types(schema: Mapping[str, Any]) -> list[str] | None:
-    """The types among which a schema leaves the choice, where its branches say nothing else."""
-    branches = schema.get("anyOf", schema.get("oneOf", ()))
+def alternative_types(branches: Iterable[Any]) -> list[str] | None:
+    """The types among which branches leave the choice, where they say nothing else."""
     if not all(isinstance(b, dict) and "type" in b and _REMARKS.issuperset(b) for b in branches):
         return None
     return [name for branch in branches for name in _types(branch)]

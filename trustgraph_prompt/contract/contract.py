@@ -10,8 +10,6 @@ from itertools import islice
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-import orjson
-
 from trustgraph_prompt.contract.branches import branches_of, declares, discriminator_of
 from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
@@ -109,8 +107,10 @@ class Contract:
         by_version = {} if versions is None else parse_versions(versions)
         settings = _Settings(extra, bool(coerce), compiled, limits.depth)
         judge = settings.judge_versions(by_version, plain) if by_version else settings.judge(plain)
+        unversioned = plain
         if plain is None and by_version:
-            plain = list(by_version.values())[-1]
+            oldest_first = list(by_version.values())
+            unversioned, plain = oldest_first[0], oldest_first[-1]
         contract = cls(
             format=format,
             schema=plain,
@@ -126,7 +126,7 @@ class Contract:
             discriminator=_discriminator(plain),
             _judge=judge,
         )
-        return replace(contract, fingerprint=contract._hash())
+        return replace(contract, fingerprint=contract._hash(unversioned))
 
     @classmethod
     def of(
@@ -328,24 +328,28 @@ class Contract:
                 for issue in self._judge.issues(item):
                     yield replace(issue, path=f"/{index}{issue.path}")
 
-    def _hash(self) -> str:
-        def of(schema: JsonSchema | None) -> str:
-            return digest(schema, extra=self.extra, coerce=self.coerce)
+    def _hash(self, unversioned: JsonSchema | None) -> str:
+        """The fingerprint; `unversioned` is the schema of values without a version."""
 
-        versions = self.versions or {}
+        def of(schema: JsonSchema | None, extra: Extra | None = self.extra) -> str:
+            return digest(schema, extra=extra, coerce=self.coerce)
+
         decides = {
             "format": self.format,
             "many": self.many,
-            "schema": of(self.schema),
+            "schema": of(unversioned),
             "repair": self.repair,
             "extra": self.extra,
             "coerce": self.coerce,
             "fences": self.fences,
-            "invariants": [list(invariant) for invariant in self.invariants],
-            "versions": {version: of(one) for version, one in versions.items()},
+            "invariants": self.invariants,
+            "versions": {
+                version: (of(one), of(one, _extra_of_newer(self.extra)), _names_version(one))
+                for version, one in (self.versions or {}).items()
+            },
             "limits": asdict(self.limits),
         }
-        return hashlib.sha256(orjson.dumps(decides, option=orjson.OPT_SORT_KEYS)).hexdigest()
+        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
 class _Settings(NamedTuple):
@@ -371,8 +375,18 @@ class _Settings(NamedTuple):
             judge = self.judge(schema)
         except ContractError as error:
             raise error.at("", pointer(("versions", str(version)))) from None
-        newer = self._replace(extra="ignore").judge(schema) if self.extra is None else judge
-        return Versioned(judge, newer, f'"{PROPERTY}"' in json.dumps(schema))
+        newer = judge if self.extra else self._replace(extra=_extra_of_newer(self.extra)).judge(schema)
+        return Versioned(judge, newer, _names_version(schema))
+
+
+def _extra_of_newer(extra: Extra | None) -> Extra:
+    """What becomes of the extra keys of a newer minor version."""
+    return extra or "ignore"
+
+
+def _names_version(schema: JsonSchema) -> bool:
+    """Whether a schema speaks of the property that names the version, other than in an example of a value."""
+    return f'"{PROPERTY}"' in json.dumps(shown(schema, extra=None, coerce=False))
 
 
 def _discriminator(schema: Schema | None) -> str | None:

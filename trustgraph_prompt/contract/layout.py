@@ -128,7 +128,7 @@ class Layout:
         for keyword in ("oneOf", "anyOf"):
             branches = schema.get(keyword, ())
             found = tuple(branch for branch in branches if isinstance(branch, dict))
-            if found and alternative_types(schema) is None:
+            if found and alternative_types(branches) is None:
                 followed = [seen_through(branch, self.references) or {} for branch in found]
                 name = discriminator_of(followed)
                 named = tuple(chosen_by(branch, name) for branch in followed) if name else ()

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from trustgraph_prompt.contract.branches import branches_of, discriminator_of
+from trustgraph_prompt.contract.branches import branches_of, exclude_each_other
 from trustgraph_prompt.contract.coerce import type_of
 from trustgraph_prompt.contract.references import BY_NAME, ONE_OR_MORE, References
 
@@ -30,20 +30,32 @@ _UNORDERED = ("allOf", "anyOf", "oneOf")
 _ORDER = ("$schema", "description", "type", "enum", "", "required", "additionalProperties", *_DEFINITIONS)
 _RANK = {keyword: rank for rank, keyword in enumerate(_ORDER)}
 
-_MOST_STEPS, _MOST_LEVELS = 5_000, 100
-"""Subschemas that are looked at for one digest, and how many of them within each other: schemas that refer to
-themselves in many ways unfold to more."""
+_REFERENCES = frozenset(("$ref", "$dynamicRef"))
+_DEPENDS_ON_FORM = frozenset(("unevaluatedProperties", "unevaluatedItems"))
+_BESIDE = frozenset(("$schema", "$id", "$anchor", "$dynamicAnchor", *_DEFINITIONS, *_REMARKS))
+_TOGETHER = frozenset(
+    (
+        *("not", "if", "then", "else", "contains", "patternProperties", "propertyNames", "$recursiveRef"),
+        *("dependentSchemas", "dependentRequired", "dependencies"),
+    )
+)
+"""Keywords that hold a value, or a name of it, against something beside what declares it."""
+
+_MOST_STEPS, _MOST_LEVELS, _MOST_WRITTEN = 5_000, 100, 20_000_000
+"""Subschemas that are looked at for one digest, how many of them within each other, and of how many
+characters: schemas that refer to themselves in many ways unfold to more."""
 
 
 def digest(schema: JsonSchema | None, *, extra: str | None, coerce: bool) -> str:
     """A hash (sha256, hex) that is the same for schemas that are known to judge alike under these options.
 
-    Where it takes too much to tell, it is that of the schema as it is written.
+    Where that takes too much to tell, or depends on how it is written, it is that of the schema as it is.
     """
-    if isinstance(schema, Mapping) and not References(schema).are_old:
+    if isinstance(schema, Mapping) and _may_be_rewritten(schema):
         try:
             root = _Normal(References(schema), extra, coerce, described=False).of(schema)
-            return _Unfolding(root).of(root)[0] if isinstance(root, dict) else _hash(root)
+            chooses = extra is not None or coerce
+            return _Unfolding(root, chooses).of(root)[0] if isinstance(root, dict) else _hash(root)
         except _TooMuch:
             pass
     return _hash(schema)
@@ -54,10 +66,62 @@ def shown(schema: JsonSchema, *, extra: str | None, coerce: bool) -> JsonSchema:
 
     With the author's descriptions, in the author's order of properties and values, without what is noise.
     """
-    if not isinstance(schema, Mapping) or References(schema).are_old:
+    if not isinstance(schema, Mapping) or not _may_be_rewritten(schema):
         return schema
     made: JsonSchema = _Normal(References(schema), extra, coerce, described=True).of(schema)
     return made
+
+
+def _may_be_rewritten(schema: Mapping[str, Any]) -> bool:
+    """Whether no more depends on how a schema is put together than what each subschema says.
+
+    Not where a reference leads into the midst of one, nor where it counts what has been looked at.
+    """
+    references = References(schema)
+    if references.are_old:
+        return False
+    for _, part in references.subschemas():
+        if not _DEPENDS_ON_FORM.isdisjoint(part):
+            return False
+        if any(path and (len(path) != 2 or path[0] not in _DEFINITIONS) for path, _ in references.of(part)):
+            return False
+    return True
+
+
+def _declares_objects_once(references: References) -> bool:
+    """Whether of each object one subschema alone says which keys it has.
+
+    Else one that is closed says something of what the others declare, or of which branch is meant.
+    """
+    for _, part in references.subschemas():
+        keywords = part.keys() - _BESIDE
+        if not keywords.isdisjoint(_TOGETHER) or (len(keywords) > 1 and not keywords.isdisjoint(_REFERENCES)):
+            return False
+        if "allOf" in part and (len(keywords) > 1 or len(part["allOf"]) > 1):
+            return False
+        if keywords & {"anyOf", "oneOf"} and not _is_one_container_at_most(part, keywords, references):
+            return False
+        closed = part.get("additionalProperties") is False
+        if closed and not part.get("properties", {}).keys() >= set(part.get("required", ())):
+            return False
+    return True
+
+
+def _is_one_container_at_most(
+    part: Mapping[str, Any], keywords: Iterable[str], references: References
+) -> bool:
+    """Whether no object, and no array, could be meant by two of the alternatives."""
+    keyword, *others = sorted(set(keywords) - {"type"})
+    branches = branches_of(part, references)
+    if others or not branches:
+        return False
+    containers = [kind for branch in branches for kind in ("object", "array") if _may_be(kind, branch)]
+    return len(containers) == len(set(containers)) or exclude_each_other(part[keyword], references)
+
+
+def _may_be(kind: str, branch: Mapping[str, Any]) -> bool:
+    values = [branch["const"]] if "const" in branch else branch.get("enum")
+    return kind in _listed(branch.get("type", kind)) and (values is None or kind in map(type_of, values))
 
 
 class _TooMuch(Exception):
@@ -69,7 +133,9 @@ class _Normal:
 
     def __init__(self, references: References, extra: str | None, coerce: bool, *, described: bool) -> None:
         self._references = references
-        self._is_settled = extra is not None  # what becomes of extra keys, whatever the schema says of them
+        # what becomes of extra keys, whatever the schema says of them
+        self._is_settled = extra is not None and _declares_objects_once(references)
+        self._chooses = extra is not None or coerce  # which of the alternatives a value means
         self._coerce = coerce
         self._dropped = _REMARKS - {"description"} if described else _REMARKS
         self._arranged: Callable[[Iterable[str]], Iterable[str]] = dict.fromkeys if described else _sorted
@@ -85,7 +151,7 @@ class _Normal:
         self._keys(made)
         self._values(made)
         self._alternatives(made)
-        for keyword in _UNORDERED:
+        for keyword in ("allOf",) if self._chooses else _UNORDERED:
             if made.keys() == {keyword} and len(made[keyword]) == 1:
                 return made[keyword][0]
         return {keyword: made[keyword] for keyword in sorted(made, key=_rank)}
@@ -101,7 +167,7 @@ class _Normal:
     def _keys(self, made: dict[str, Any]) -> None:
         """Which keys an object has, and which it may have."""
         others = made.get("additionalProperties")
-        closed_anyhow = self._is_settled and ("properties" in made or "patternProperties" in made)
+        closed_anyhow = self._is_settled and "properties" in made
         if others in (True, {}) or (others is False and closed_anyhow):
             del made["additionalProperties"]
         if isinstance(made.get("required"), list):
@@ -123,22 +189,25 @@ class _Normal:
             made["type"] = types[0] if len(types) == 1 else sorted(set(types))
         if isinstance(made.get("enum"), list):
             made["enum"] = self._distinct(made["enum"])
-            if {type_of(value) for value in made["enum"]} == set(_listed(made.get("type", ()))):
+            if "type" in made and {type_of(value) for value in made["enum"]} == set(_listed(made["type"])):
                 del made["type"]
 
     def _alternatives(self, made: dict[str, Any]) -> None:
         """What stands in `anyOf` and its like, where that can be said without."""
         self._any_of(made)
-        if "oneOf" in made and "anyOf" not in made and self._exclude_each_other(made["oneOf"]):
+        if "oneOf" in made and "anyOf" not in made and exclude_each_other(made["oneOf"], self._references):
             made["anyOf"] = made.pop("oneOf")
             self._any_of(made)
 
     def _any_of(self, made: dict[str, Any]) -> None:
         if "anyOf" not in made:
             return
-        branches = made["anyOf"] = _flat(made["anyOf"])
+        flat = _flat(made["anyOf"])
+        if not self._chooses or self._is_chosen_by_type(flat):
+            made["anyOf"] = flat
+        branches = made["anyOf"]
         if all(isinstance(one, dict) and one.keys() == {"type"} for one in branches):
-            if "type" not in made:
+            if "type" not in made and not (self._coerce and "enum" in made):
                 types = {name for one in branches for name in _listed(one["type"])}
                 made["type"] = sorted(types) if len(types) > 1 else next(iter(types))
                 del made["anyOf"]
@@ -149,17 +218,11 @@ class _Normal:
     def _distinct(self, values: Iterable[Any]) -> list[Any]:
         return [json.loads(text) for text in self._arranged(map(_text, values))]
 
-    def _exclude_each_other(self, alternatives: list[Any]) -> bool:
-        """Whether no value can meet two of them: they are of different types, or kinds."""
-        branches = branches_of({"oneOf": alternatives}, self._references)
-        if not branches:  # of true or false
-            return False
-        types = [name for branch in branches for name in _listed(branch.get("type", "any"))]
-        if len(types) == len(set(types)) and not {"integer", "number"} <= set(types) and "any" not in types:
-            return True
-        name = discriminator_of(branches)
-        return name is not None and all(
-            branch.get("type") == "object" and name in branch.get("required", ()) for branch in branches
+    def _is_chosen_by_type(self, alternatives: list[Any]) -> bool:
+        """Whether the branch that a value means is the same, however the alternatives are grouped."""
+        return exclude_each_other(alternatives, self._references) and not any(
+            branch.keys() & {"const", "enum"}
+            for branch in branches_of({"anyOf": alternatives}, self._references)
         )
 
 
@@ -183,11 +246,13 @@ class _Unfolding:
     """A normal schema without references: each leads to what it means, or back to where that is already.
 
     Subschemas count as the same where they are written alike: that of a class, and its copy at the root.
+    Alternatives have an order where a value is taken for the first of those that it may mean.
     """
 
-    def __init__(self, root: dict[str, Any]) -> None:
+    def __init__(self, root: dict[str, Any], chooses: bool) -> None:
         self._references = References(root)
-        self._steps = 0
+        self._chooses = chooses
+        self._steps = self._written = 0
         self._known: dict[str, str] = {}
 
     def of(self, schema: Any, above: tuple[str, ...] = ()) -> tuple[str, int]:
@@ -196,13 +261,14 @@ class _Unfolding:
         One that leads back to none but itself is the same wherever it stands.
         """
         schema = _alone(schema)
-        if isinstance(schema, dict) and schema.keys() == {"$ref"}:
-            schema = _alone(self._references.followed(schema))
+        while isinstance(schema, dict) and schema.keys() == {"$ref"}:
+            schema = _alone(self._references.of(schema)[0][1])
         if not isinstance(schema, dict):
             return _hash(schema), len(above)
         written = _text(schema)
         self._steps += 1
-        if self._steps > _MOST_STEPS or len(above) > _MOST_LEVELS:
+        self._written += len(written)
+        if self._steps > _MOST_STEPS or self._written > _MOST_WRITTEN or len(above) > _MOST_LEVELS:
             raise _TooMuch
         if written in above:
             level = above.index(written)
@@ -218,7 +284,7 @@ class _Unfolding:
 
     def _part(self, keyword: str, value: Any, above: tuple[str, ...]) -> tuple[Any, int]:
         """What a keyword says, with digests for its subschemas."""
-        if keyword == "$ref":
+        if keyword in _REFERENCES:  # one name is one place, as an $anchor that is there twice is refused
             value = {"$ref": value}
         elif keyword not in BY_NAME | ONE_OR_MORE:
             return [keyword, value], len(above)
@@ -227,7 +293,7 @@ class _Unfolding:
         held = {name: value[name] for name in sorted(value)} if by_name else dict(enumerate(listed))
         found = {name: self.of(part, above) for name, part in held.items()}
         digests = [[name, made] if by_name else made for name, (made, _) in found.items()]
-        if keyword in _UNORDERED:
+        if keyword in _UNORDERED and not (self._chooses and not exclude_each_other(listed, self._references)):
             digests.sort()
         level = min((level for _, level in found.values()), default=len(above))
         return [keyword, isinstance(value, list), digests], level

@@ -212,7 +212,7 @@ def _lines_without_object(text: str) -> Iterator[int]:
                 begun = number if read(line, "jsonl").value else _outermost(waiting, number)
                 yield from (earlier for earlier in waiting if earlier < begun)
                 waiting.clear()
-        elif (content := line.strip(_LAYOUT)) and not content.startswith("```"):
+        elif (content := line.strip(_LAYOUT)) and not content.startswith(("```", "~~~")):
             waiting[number] = line
     yield from waiting
 

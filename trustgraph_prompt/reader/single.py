@@ -197,7 +197,7 @@ def _judged(
 ) -> Outcome:
     """The one value among the candidates that the contract accepts, or why there is none.
 
-    Of several it is the `first`, or none.
+    Of several it is the `first` that holds anything (of an empty one prose may merely speak), or none.
     """
     fitting = [(one, fit) for one in candidates if (fit := _fit(one.value, contract))]
     if not fitting:
@@ -205,7 +205,8 @@ def _judged(
         truncated = truncated and not _is_closed(meant.value, meant.behind(text))
         return _refused(meant, _issues(meant.value, contract), contract, truncated, stage)
     best = [(one, fit) for one, fit in fitting if one.fenced] or fitting
-    best = best[:1] if first else best
+    if first:
+        best = [next((one for one in best if one[1][0] not in ([], {})), best[0])]
     different = {_identity(fit[0], one.raw) for one, fit in best} if len(best) > 1 else best
     if len(different) > 1:
         return _ambiguous(len(different), contract, truncated)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -12,7 +11,7 @@ from prometheus_client.metrics import MetricWrapperBase
 
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.prompts import PromptSet
-from trustgraph_prompt.reader import CallReport, Outcome, Repaired
+from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Repaired
 from trustgraph_prompt.worker.call_metrics import SECONDS, CallMetrics
 from trustgraph_prompt.worker.health import Health
 
@@ -29,8 +28,8 @@ READ_SECONDS = (0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.2, 0.5, 1, 5)
 NOT_READ = "failed"
 """Stands for the stage of an answer in which there is nothing that was asked for."""
 
-_GO_ON = ("continue", "room")
-"""Why calls are made that take up a cut answer: it is read when there is no more of it to be had."""
+_SAME_ANSWER = ("continue", "room", "transient")
+"""Why calls are made that are to bring an answer, or what is left of it, that is already being had."""
 
 
 class ByFlow(dict[tuple[str, ...], M]):
@@ -163,9 +162,9 @@ class Metrics:
             self._escalations[flow, prompt, outcome.escalated].inc()
         if outcome.repaired:
             self._mended(flow, prompt, outcome.repaired)
-        for call, following in zip_longest(outcome.calls, outcome.calls[1:]):
-            if following is None or following.why not in _GO_ON:
-                self._answer_read(flow, prompt, call)
+        for read in _answers_read(outcome.calls):
+            self._answer_read(flow, prompt, read)
+        for call in outcome.calls:
             model = self._known(call.model or "")
             self._calls[flow, prompt, model, call.why].inc()
             self._tokens[flow, prompt, model, "in", reason].inc(call.usage.prompt_tokens or 0)
@@ -173,11 +172,10 @@ class Metrics:
             if call.cost is not None:
                 self._cost[flow, prompt, model].inc(call.cost)
 
-    def _answer_read(self, flow: str, prompt: str, call: CallReport) -> None:
-        if (read := call.read) is not None:
-            stage = read.stage.name.lower() if read.reason is Reason.SUCCESS else NOT_READ
-            self._read[flow, prompt, stage, read.reason.value].inc()
-            self._read_seconds[flow, prompt, stage].observe(read.seconds)
+    def _answer_read(self, flow: str, prompt: str, read: ReadReport) -> None:
+        stage = read.stage.name.lower() if read.reason is Reason.SUCCESS else NOT_READ
+        self._read[flow, prompt, stage, read.reason.value].inc()
+        self._read_seconds[flow, prompt, stage].observe(read.seconds)
 
     def _mended(self, flow: str, prompt: str, objects: Iterable[Repaired]) -> None:
         """Count what was wrong with each, once."""
@@ -244,3 +242,15 @@ class Metrics:
     def text(self) -> bytes:
         """The exposition format."""
         return generate_latest(self.registry)
+
+
+def _answers_read(calls: Iterable[CallReport]) -> Iterator[ReadReport]:
+    """What reading each answer came to: of one that took several calls, when there was the most of it."""
+    read: ReadReport | None = None
+    for call in calls:
+        if read is not None and call.why not in _SAME_ANSWER:
+            yield read
+            read = None
+        read = call.read or read
+    if read is not None:
+        yield read

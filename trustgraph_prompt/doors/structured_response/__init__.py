@@ -6,13 +6,14 @@ from trustgraph_prompt.doors.structured_response.cache import ResponseCache
 from trustgraph_prompt.doors.structured_response.cache_entry import CacheEntry
 from trustgraph_prompt.doors.structured_response.metrics import ResponseMetrics, StageLatency
 from trustgraph_prompt.doors.structured_response.parser import ResponseParser
-from trustgraph_prompt.doors.structured_response.response import CountQualifier, StructuredResponse
+from trustgraph_prompt.doors.structured_response.response import StructuredResponse
 from trustgraph_prompt.doors.structured_response.schema import (
     CURRENT_SCHEMA_VERSION,
     RESPONSE_SCHEMA,
     RESPONSE_SCHEMA_INSTRUCTIONS,
     STRUCTURED_RESPONSE,
     SUPPORTED_SCHEMA_VERSIONS,
+    CountQualifier,
 )
 from trustgraph_prompt.doors.structured_response.stats import get_parse_stats, reset_stats
 from trustgraph_prompt.doors.structured_response.validator import ReasonCode, ResponseValidator

@@ -61,7 +61,6 @@ class InMemory:
 
     def __len__(self) -> int:
         with self._lock:
-            self._kept.expire()
             return len(self._kept)
 
     def close(self) -> None: ...

@@ -5,23 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any
 
 from trustgraph_prompt.doors.structured_response.schema import (
     CURRENT_SCHEMA_VERSION,
     STRUCTURED_RESPONSE,
+    CountQualifier,
     version_of,
 )
 from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid
-
-
-class CountQualifier(StrEnum):
-    """How `items_total` is meant."""
-
-    EXACT = "exact"
-    AT_LEAST = "at_least"
-    APPROX = "approx"
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
@@ -13,7 +14,14 @@ from trustgraph_prompt.errors import ContractError
 CURRENT_SCHEMA_VERSION = "1.0"
 """The version that models are asked for, and that of a response which names none."""
 
-QUALIFIERS = ("exact", "at_least", "approx")
+
+class CountQualifier(StrEnum):
+    """How `items_total` is meant."""
+
+    EXACT = "exact"
+    AT_LEAST = "at_least"
+    APPROX = "approx"
+
 
 _COUNTS: Mapping[str, Any] = {
     "items_shown": {"type": "integer", "description": "How many items the answer shows, from 0."},
@@ -67,8 +75,8 @@ INVARIANTS = (
     ("items_total is none or items_total >= 0", "'items_total' must be >= 0"),
     ("items_total is none or items_total >= items_shown", "'items_total' must be >= 'items_shown'"),
     (
-        f"count_qualifier is none or count_qualifier in {list(QUALIFIERS)}",
-        f"'count_qualifier' must be one of: {', '.join(QUALIFIERS)}",
+        f"count_qualifier is none or count_qualifier in {[one.value for one in CountQualifier]}",
+        f"'count_qualifier' must be one of: {', '.join(CountQualifier)}",
     ),
     ("answer is undefined or answer | trim != ''", "'answer' must not be empty"),
     ("response is undefined or response | trim != ''", "'response' must not be empty"),
