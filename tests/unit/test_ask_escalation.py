@@ -64,6 +64,13 @@ async def test_a_valid_value_is_escalated_by_what_its_text_says(asked: Asked) ->
     assert (outcome.ok, outcome.escalated) == (True, "condition")
 
 
+@pytest.mark.parametrize("answer", ['"I cannot."', '```json\n"I cannot"\n```'])
+async def test_of_a_json_string_what_it_says_is_compared(asked: Asked, answer: str) -> None:
+    entry = {"schema": {"type": "string"}, "escalate": {"op": "~", "value": "I CANNOT"}}
+    outcome = await asked(Script(ScriptedAnswer(answer)), format="json", entry=entry)
+    assert (outcome.ok, outcome.escalated) == (True, "condition")
+
+
 async def test_half_a_text_is_not_compared_before_the_other_half_is_there(asked: Asked) -> None:
     entry = {"escalate": {"op": "!=", "value": "all is well"}}
     script = Script(cut("all is "), ScriptedAnswer("well"), prefill=True)

@@ -76,8 +76,11 @@ types = st.recursive(leaves, _extended, max_leaves=6)
 
 
 @st.composite
-def fields(draw: st.DrawFn) -> SchemaField:
+def fields(draw: st.DrawFn, schema: str) -> SchemaField:
     expr = draw(types)
+    members = expr.members if isinstance(expr, Union) else (expr,)
+    if all(isinstance(one, Name) and one.name <= schema for one in members):
+        expr = Optional(expr)  # or no value would come to an end
     constraints: list[Constraint] = []
     match expr.type if isinstance(expr, Optional) else expr:
         case Scalar("int" | "float"):
@@ -110,7 +113,7 @@ _bounds = st.builds(
 
 
 def schemas(name: str) -> st.SearchStrategy[SchemaDef]:
-    several = st.lists(fields(), min_size=1, max_size=4, unique_by=lambda field: field.name).map(tuple)
+    several = st.lists(fields(name), min_size=1, max_size=4, unique_by=lambda field: field.name).map(tuple)
     return st.builds(SchemaDef, st.just(name), several, st.just(()), st.none() | texts)
 
 

@@ -176,6 +176,10 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
         ('system: "{{ y|shout }}"\n', ["1:9: line 1: the filter `shout`"]),
         ('schema X:\n    a: string @pattern("[")\nprompt a expecting X: "x"\n', ["2:15: "]),
         (
+            'schema X:\n    a: date = "soon"\n    b: X? = {}\n    c: X[] = [{a: 1}]\n',
+            ["2:15: the default is not of the type: expected format date", "4:14: the default is not"],
+        ),
+        (
             'prompt a expecting any: "x"\n    invariants: [{rule: "a +"}]\n',
             ["2:18 /invariants/0: this is no rule"],
         ),

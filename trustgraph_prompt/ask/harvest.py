@@ -71,8 +71,10 @@ class Harvest:
     @property
     def is_escalated(self) -> bool:
         """Whether the last answer is one that the prompt wants somebody else to deal with."""
-        condition = self.prompt.escalation
-        return condition is not None and condition.holds(self.last.text, cut=self.last.is_cut)
+        condition, outcome = self.prompt.escalation, self.last.outcome
+        is_string = outcome.ok and isinstance(outcome.value, str)
+        said = outcome.value if is_string else self.last.text
+        return condition is not None and condition.holds(said, cut=self.last.is_cut)
 
     @property
     def may_have_more_objects(self) -> bool:

@@ -50,6 +50,7 @@ def check(file: File, types: Mapping[str, Mapping[str, Any]]) -> Iterator[Proble
         yield from _check_fields(schema, names)
     if problem is None:
         yield from _check_inherited(file)
+        yield from _check_ends(file)
     for prompt in file.prompts:
         yield from _check_expecting(prompt, names)
 
@@ -125,6 +126,34 @@ def _check_inherited(file: File) -> Iterator[Problem]:
                         f"{spell_field(other)} and {spell_field(field)}",
                         f"the field {field.name} in {schema.name}, too",
                     )
+
+
+def _check_ends(file: File) -> Iterator[Problem]:
+    """That a value of each schema can come to an end: it need not hold another of itself."""
+    schemas = Schemas(file)
+    held = {name: [one for one in schemas.fields(name) if one.is_required] for name in schemas.by_name}
+    left = dict(held)
+    while done := [name for name in left if not any(_needs(field.type, left) for field in left[name])]:
+        for name in done:
+            del left[name]
+    if left:
+        path = [next(iter(left))]
+        while path.count(path[-1]) == 1:
+            path += next(needed for field in left[path[-1]] if (needed := _needs(field.type, left)))
+        circle = path[path.index(path[-1]) :]
+        yield Problem(
+            "no value of this can come to an end",
+            schemas[circle[0]].at,
+            " holds ".join(circle),
+            "?, [] or a default at one of these fields",
+        )
+
+
+def _needs(expr: TypeExpr, left: Mapping[str, object]) -> list[str]:
+    """A schema of those left that no value of the type can do without; empty where there is none."""
+    members = expr.members if isinstance(expr, Union) else (expr,)
+    names = [one.name for one in members if isinstance(one, Name) and one.name in left]
+    return names[:1] if len(names) == len(members) else []
 
 
 def _check_expecting(prompt: PromptDef, names: Names) -> Iterator[Problem]:

@@ -114,6 +114,8 @@ def _left_open(before: list[object], accepted: set[str], token: Token) -> Token 
 def _at_character(at: Position, rest: str, parser: InteractiveParser) -> Problem:
     if rest.startswith('"""'):
         return Problem("this text is not closed", at, '"""', 'another """ after it')
+    if rest.startswith("'''"):
+        return Problem("a text of several lines has other quotes", at, "'''", '"""')
     if rest[0] in "\"'":
         return Problem(
             "this text is not closed on its line", at, rest[:30].split("\n")[0], f"another {rest[0]}"

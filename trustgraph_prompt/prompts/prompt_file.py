@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from trustgraph_prompt.authored import check
+from trustgraph_prompt.contract.language import parse_whole
 from trustgraph_prompt.errors import ConfigError, PromptError, TemplateError
-from trustgraph_prompt.language import File, locate, parse, to_json_schema
+from trustgraph_prompt.language import File, locate, to_json_schema
 from trustgraph_prompt.language.nodes import ListOf, Name, Position, PromptDef
 from trustgraph_prompt.prompts import example
 from trustgraph_prompt.prompts.definition import PromptDefinition, system_template
@@ -54,7 +55,7 @@ def compile(source: str, where: str) -> Written:
 
     Raises `ConfigError` with file, line and column for what is wrong first; the rest are its `others`.
     """
-    file = parse(source, where=where)
+    file = parse_whole(source, where=where)
     prompts = [_Prompt(prompt, file, where, source) for prompt in file.prompts]
     of_system = Places(where, file.system_at, source=source)
     problems = [
