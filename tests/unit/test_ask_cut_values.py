@@ -393,6 +393,8 @@ class TestNativeSchemas:
         [
             ("jsonl", {}),
             ("json", {"schema": {"type": "object", "properties": {"n": {"$ref": "#"}}}, "many": True}),
+            ("json", {"schema": {"type": "object", "$id": "urn:n", "$defs": {}}, "many": True}),
+            ("json", {"schema": {"type": "object", "items": {"$recursiveRef": "#"}}, "many": True}),
             ("text", {}),
             ("json", {"schema": {"type": "array"}}),
             ("json", {"schema": None}),

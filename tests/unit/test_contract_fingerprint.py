@@ -196,6 +196,11 @@ A_OPEN, B_OPEN = ({"properties": {name: {}}} for name in "ab")
         ({"anyOf": [A_CLOSED, B_CLOSED]}, {"anyOf": [B_CLOSED, A_CLOSED]}),
         ({**A_CLOSED, "required": ["b"]}, {**A_OPEN, "required": ["b"]}),
         ({"not": A_CLOSED}, {"not": A_OPEN}),
+        ({"additionalProperties": False}, {"additionalProperties": {"allOf": [False]}}),
+        (
+            {"additionalProperties": False},
+            {"additionalProperties": {"$ref": "#/$defs/a"}, "$defs": {"a": False}},
+        ),
         ({"contains": A_CLOSED}, {"contains": A_OPEN}),
         (
             {"$ref": "#/$defs/a", **B_OPEN, "$defs": {"a": A_CLOSED}},
@@ -217,6 +222,15 @@ def test_it_does_not_count_of_an_object_or_null_nor_of_objects_that_are_told_apa
     for some, others in (([A_CLOSED, null], [A_OPEN, null]), ([*closed, null], [KIND_A, KIND_B, null])):
         first, second = (Contract.from_schema({"anyOf": each}, extra=extra) for each in (some, others))
         assert first == second
+
+
+def test_other_keys_that_are_only_described_are_declared() -> None:
+    described: Any = {**A_OPEN, "additionalProperties": {"description": "A note."}}
+    contract = Contract.from_schema(described, extra="ignore")
+    assert contract.conform({"a": 1, "b": 2}) == {"a": 1, "b": 2}
+    assert contract != Contract.from_schema(A_OPEN, extra="ignore")
+    told = json.loads(contract.instructions(SCHEMA_ONLY))
+    assert told["additionalProperties"] == {"description": "A note."}
 
 
 def test_the_alternatives_have_no_order_where_values_are_only_judged() -> None:
@@ -301,6 +315,7 @@ KIND = st.fixed_dictionaries(
 REFERENCES = st.sampled_from(["#/$defs/x", "#/$defs/y", "#", "#n", "#/$defs/x/anyOf/0", "#/properties/a"])
 LEAVES = st.one_of(
     st.booleans(),
+    st.sampled_from([{}, {"title": "t"}]),
     st.fixed_dictionaries({"type": TYPES}, optional={"title": st.just("t"), "minimum": st.just(1)}),
     st.fixed_dictionaries({"type": st.lists(TYPES, min_size=1, max_size=3, unique=True)}),
     st.fixed_dictionaries({"enum": st.lists(SCALARS, max_size=3)}, optional={"type": TYPES}),

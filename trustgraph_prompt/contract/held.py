@@ -27,8 +27,10 @@ def held_to(contract: Contract) -> Mapping[str, Any] | None:
 
 
 def _wrapped(schema: dict[str, Any]) -> Mapping[str, Any] | None:
-    references = [part["$ref"] for _, part in References(schema).subschemas() if "$ref" in part]
-    if not all(str(one).startswith(("#/$defs/", "#/definitions/")) for one in references):
+    parts = [part for _, part in References(schema).subschemas()]
+    references = [str(part["$ref"]) for part in parts if "$ref" in part]
+    within = all(one.startswith(("#/$defs/", "#/definitions/")) for one in references)
+    if not within or "$id" in schema or any("$recursiveRef" in part for part in parts):
         return None  # it would lead elsewhere, now that the root is another
     return {
         **{keyword: schema[keyword] for keyword in _DEFINITIONS if keyword in schema},

@@ -148,11 +148,13 @@ class _Normal:
             for keyword, value in schema.items()
             if keyword not in self._dropped and (keyword, value) != ("$schema", _DRAFT)
         }
+        if self._chooses and made.get("additionalProperties") == {}:
+            made["additionalProperties"] = schema["additionalProperties"]  # but for {} it declares all keys
         self._keys(made)
         self._values(made)
         self._alternatives(made)
         for keyword in ("allOf",) if self._chooses else _UNORDERED:
-            if made.keys() == {keyword} and len(made[keyword]) == 1:
+            if made.keys() == {keyword} and len(made[keyword]) == 1 and isinstance(made[keyword][0], dict):
                 return made[keyword][0]
         return {keyword: made[keyword] for keyword in sorted(made, key=_rank)}
 
@@ -260,11 +262,11 @@ class _Unfolding:
 
         One that leads back to none but itself is the same wherever it stands.
         """
-        schema = _alone(schema)
+        schema, written = _alone(schema), schema
         while isinstance(schema, dict) and schema.keys() == {"$ref"}:
             schema = _alone(self._references.of(schema)[0][1])
-        if not isinstance(schema, dict):
-            return _hash(schema), len(above)
+        if not isinstance(schema, dict):  # false is more than a reference to it: it closes an object
+            return _hash([isinstance(written, dict), schema]), len(above)
         written = _text(schema)
         self._steps += 1
         self._written += len(written)
