@@ -209,7 +209,8 @@ def _lines_without_object(text: str) -> Iterator[int]:
     for number, line in enumerate(text.strip().split("\n"), 1):
         if reader.feed(line + "\n"):
             if waiting:
-                begun = number if read(line, "jsonl").value else _outermost(waiting, number)
+                is_whole = "{" in line and read(line, "jsonl").value
+                begun = number if is_whole else _outermost(waiting, number)
                 yield from (earlier for earlier in waiting if earlier < begun)
                 waiting.clear()
         elif (content := line.strip(_LAYOUT)) and not content.startswith(("```", "~~~")):
