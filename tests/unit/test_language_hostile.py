@@ -70,8 +70,12 @@ def test_hostile_texts_are_refused_soon(name: str) -> None:
         'prompt x: """' + "a\n" * (MB // 2 - 10) + '"""',
         "schema A:\n a: " + " | ".join(f"'{n}'" for n in range(20_000)),
         "prompt x: 'a'\n a: " + "{b:" * 9 + "[" + "1," * 15_000 + "]" + "}" * 9,
+        "schema A:\n"
+        + "".join(f" a{n}: int\n" for n in range(990))
+        + "".join(f"schema B{n} extends A:\n b: B{n + 1}\n" for n in range(98))
+        + "schema B98:\n b: int",
     ],
-    ids=["lines", "CRLF", "comments", "a text", "a union", "a value"],
+    ids=["lines", "CRLF", "comments", "a text", "a union", "a value", "schemas that hold each other"],
 )
 def test_large_texts_that_are_right_are_read_and_formatted_soon(text: str) -> None:
     started = time.process_time()

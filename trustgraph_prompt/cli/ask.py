@@ -43,7 +43,7 @@ def command(
     definition = options.prompt(options.prompts(templates), prompt)
     terms = options.terms(term)
     provider = options.provider(script, base_url, model, prefill, native_schema)
-    options.warn_of_terms(definition, terms)
+    options.require_terms(definition, terms)
     with output.waiting(f"asking {model or script}") as end_of_waiting:
         printer = Printer(definition, end_of_waiting)
         listen = None if as_json else printer.listen

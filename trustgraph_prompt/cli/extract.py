@@ -94,14 +94,11 @@ def command(
     if "text" in terms:
         raise ConfigError("is the chunk that is asked about, and cannot be given", where="--term text")
     for definition in asked:
-        options.warn_of_terms(definition, {"text", *terms})
+        options.require_terms(definition, {"text", *terms})
     provider = options.provider(script, base_url, model, prefill, native_schema)
     jobs, skipped = extract.jobs(
         files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size
     )
-    for definition in asked:
-        if definition.template.dialect == "jinja" and (missing := definition.missing({"text", *terms})):
-            raise ConfigError(f"{definition.id} needs it: --term {missing[0]}=…", where=f"term {missing[0]}")
     if skipped and not jobs:
         raise skipped[0]
     destination = Destination(out, files)

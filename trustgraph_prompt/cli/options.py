@@ -307,6 +307,18 @@ def warn_of_terms(definition: PromptDefinition, given: Iterable[str]) -> None:
         output.note(f"warning: {definition.id} has nothing where its term {name} stands: --term {name}=…")
 
 
+def require_terms(definition: PromptDefinition, given: Iterable[str]) -> None:
+    """Say which terms the prompt does not know. Raises `ConfigError` for one that it needs and does not get.
+
+    TrustGraph's prompts write nothing there.
+    """
+    given = set(given)
+    missing = definition.missing(given) if definition.template.dialect == "jinja" else []
+    if missing:
+        raise ConfigError(f"{definition.id} needs it: --term {missing[0]}=…", where=f"term {missing[0]}")
+    warn_of_terms(definition, given)
+
+
 def _term(term: str) -> tuple[str, object]:
     name, equals, value = term.partition("=")
     is_json = name.endswith(":")

@@ -13,7 +13,7 @@ import typer
 
 if TYPE_CHECKING:
     from trustgraph_prompt.errors import Issue
-    from trustgraph_prompt.reader import Outcome
+    from trustgraph_prompt.reader import CallReport, Outcome
 
 
 def print_json(value: object) -> None:
@@ -92,12 +92,19 @@ def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
             for r in outcome.repaired
         ],
         "retracted": list(outcome.retracted),
-        "calls": [asdict(call) for call in outcome.calls],
+        "calls": [_call_as_json(call) for call in outcome.calls],
         "usage": asdict(outcome.usage),
         "cost": outcome.cost,
         "cached": outcome.cached,
         "cause": None if outcome.cause is None else str(outcome.cause),
     }
+
+
+def _call_as_json(call: CallReport) -> dict[str, Any]:
+    told = asdict(call)
+    if call.read is not None:
+        told["read"] = {**told["read"], "stage": call.read.stage.name.lower()}
+    return told
 
 
 def issue_as_json(issue: Issue) -> dict[str, str]:

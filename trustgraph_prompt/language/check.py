@@ -131,15 +131,14 @@ def _check_inherited(file: File) -> Iterator[Problem]:
 def _check_ends(file: File) -> Iterator[Problem]:
     """That a value of each schema can come to an end: it need not hold another of itself."""
     schemas = Schemas(file)
-    held = {name: [one for one in schemas.fields(name) if one.is_required] for name in schemas.by_name}
-    left = dict(held)
-    while done := [name for name in left if not any(_needs(field.type, left) for field in left[name])]:
+    left = {name: [one.type for one in schemas.fields(name) if one.is_required] for name in schemas.by_name}
+    while done := [name for name, types in left.items() if not _needed(types, left)]:
         for name in done:
             del left[name]
     if left:
         path = [next(iter(left))]
         while path.count(path[-1]) == 1:
-            path += next(needed for field in left[path[-1]] if (needed := _needs(field.type, left)))
+            path.append(_needed(left[path[-1]], left) or "")
         circle = path[path.index(path[-1]) :]
         yield Problem(
             "no value of this can come to an end",
@@ -149,11 +148,15 @@ def _check_ends(file: File) -> Iterator[Problem]:
         )
 
 
-def _needs(expr: TypeExpr, left: Mapping[str, object]) -> list[str]:
-    """A schema of those left that no value of the type can do without; empty where there is none."""
-    members = expr.members if isinstance(expr, Union) else (expr,)
-    names = [one.name for one in members if isinstance(one, Name) and one.name in left]
-    return names[:1] if len(names) == len(members) else []
+def _needed(types: list[TypeExpr], left: Mapping[str, object]) -> str | None:
+    """One of the schemas left that values of the types cannot do without; types that can are taken out."""
+    while types:
+        members = types[-1].members if isinstance(types[-1], Union) else (types[-1],)
+        names = [one.name for one in members if isinstance(one, Name) and one.name in left]
+        if len(names) == len(members):
+            return names[0]
+        types.pop()
+    return None
 
 
 def _check_expecting(prompt: PromptDef, names: Names) -> Iterator[Problem]:
