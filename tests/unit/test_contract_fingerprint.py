@@ -246,6 +246,15 @@ def test_how_alternatives_are_grouped_counts_where_it_decides_what_a_word_become
     assert grouped != listed
 
 
+@pytest.mark.parametrize("value", ["b", 2, None])
+def test_values_in_one_list_or_in_two_are_refused_for_the_same_reason(value: Any) -> None:
+    schemas: list[Any] = [{"anyOf": [{"enum": [1]}, {"enum": ["a"]}]}, {"enum": [1, "a"]}]
+    one, other = map(Contract.from_schema, schemas)
+    assert one == other
+    first, second = ([issue.reason for issue in each.issues(value)] for each in (one, other))
+    assert first == second
+
+
 def test_the_schema_of_values_without_a_version_counts() -> None:
     old, new = {"required": ["old"]}, {"required": ["new"]}
     versions: Any = {"1.0": old, "2.0": new}

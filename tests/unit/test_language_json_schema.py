@@ -179,6 +179,13 @@ def test_objects_in_objects_get_names_and_definitions_that_are_none_stand_where_
     )
 
 
+def test_a_schema_that_is_one_of_its_definitions_is_that() -> None:
+    nested = {"type": "array", "items": {"$ref": "#/$defs/Node"}}
+    node = {"type": "object", "title": "Node", "properties": {"parts": nested}, "required": ["parts"]}
+    file = from_json_schema({"$defs": {"Node": node}, "$ref": "#/$defs/Node"}, "Tree")
+    assert format(file) == "schema Tree:\n    parts: Tree[]\n"
+
+
 def _with(part: dict[str, Any] | bool, **more: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"a": part}, "required": ["a"], **more}
 
@@ -214,6 +221,8 @@ def _with(part: dict[str, Any] | bool, **more: Any) -> dict[str, Any]:
         (_with({"enum": [[1]]}), "/properties/a/enum", "no literal"),
         (_with({"enum": ["x"], "type": "integer"}), "/properties/a/type", "none of these"),
         (_with({"$ref": "#/$defs/B"}), "/properties/a/$ref", "leads to no definition"),
+        ({"$ref": "#/$defs/B"}, "/$ref", "leads to no definition"),
+        ({"$ref": "#/$defs/B", "$defs": {"B": STRING}}, "/$defs/B", "only an object with properties"),
         (_with({"$ref": "http://a/b"}), "/properties/a/$ref", "leads to no definition"),
         (_with({"$ref": "#/$defs/a b"}, **{"$defs": {"a b": _with(STRING)}}), "/$defs/a b", "no schema can have this name"),
         (_with({"$ref": "#/$defs/B"}, **{"$defs": {"B": {"anyOf": [{"$ref": "#/$defs/B"}]}}}), "/$defs/B", "leads to itself"),

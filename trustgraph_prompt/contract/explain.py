@@ -135,7 +135,9 @@ def _distance(
 ) -> tuple[bool, int]:
     """How far a branch is from fitting: one that wants another type altogether is the farthest."""
     path = whole.instance_path
-    wrong_type = [error.kind.name == "type" and error.instance_path == path for error in errors]
+    wrong_type = [
+        error.instance_path == path and _reason(error) is Reason.SCHEMA_TYPE_ERROR for error in errors
+    ]
     return any(wrong_type), len(wrong_type)
 
 
@@ -148,11 +150,14 @@ def _is_of_another_type(
 
 
 def _issue(error: jsonschema_rs.ValidationError) -> Issue:
+    return Issue(_reason(error), _message(error), pointer(error.instance_path))
+
+
+def _reason(error: jsonschema_rs.ValidationError) -> Reason:
     keyword = error.kind.name
-    reason = _REASONS.get(keyword, Reason.SCHEMA_VALUE_ERROR)
     if keyword in _VALUES and _kind(error.instance) not in _kinds(error):
-        reason = Reason.SCHEMA_TYPE_ERROR
-    return Issue(reason, _message(error), pointer(error.instance_path))
+        return Reason.SCHEMA_TYPE_ERROR
+    return _REASONS.get(keyword, Reason.SCHEMA_VALUE_ERROR)
 
 
 def _kinds(error: jsonschema_rs.ValidationError) -> set[str]:

@@ -54,8 +54,8 @@ class _Whole:
     """Reads one JSON Schema: the objects that are still to be read wait until the one before is done."""
 
     def __init__(self, schema: Mapping[str, Any], name: str) -> None:
-        if not _is_record(schema):
-            refuse("", "only an object with properties is a schema", schema, '"type": "object", "properties"')
+        if not isinstance(schema, Mapping):
+            refuse("", "this is no schema", schema, "an object")
         _check_name(name, "")
         self._name = name
         self._root = {key: value for key, value in schema.items() if key not in _OF_THE_WHOLE}
@@ -66,8 +66,18 @@ class _Whole:
                 refuse(within("", keyword), "these are no definitions", held, "schemas by name")
             for key, one in held.items():
                 self._definitions.setdefault(key, (one, within("", keyword, key)))
+        place = ""
+        if self._root.keys() == {"$ref"}:  # as Pydantic writes a schema that holds itself
+            self._root, place = self._definitions[self._key(self._root["$ref"], "/$ref")]
+        if not _is_record(self._root):
+            refuse(
+                place,
+                "only an object with properties is a schema",
+                self._root,
+                '"type": "object", "properties"',
+            )
         self._types = Types(self._follow, self._record)
-        self._waiting: deque[tuple[str, Schema, str]] = deque([(name, self._root, "")])
+        self._waiting: deque[tuple[str, Schema, str]] = deque([(name, self._root, place)])
         self._names = {name}
         self._reading = name
 
@@ -146,10 +156,7 @@ class _Whole:
         path = within(path, "$ref")
         if reference == "#":
             return self._name
-        match = _REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
-        key = match[1].replace("~1", "/").replace("~0", "~") if match else None
-        if key not in self._definitions:
-            refuse(path, "this leads to no definition", reference, "#/$defs/ and a name")
+        key = self._key(reference, path)
         definition, place = self._definitions[key]
         if not _is_record(definition):
             return definition, place
@@ -160,6 +167,14 @@ class _Whole:
         if key not in self._names:
             _check_name(key, place)
             self._wait(key, definition, place)
+        return key
+
+    def _key(self, reference: Any, path: str) -> str:
+        """The definition that a reference names."""
+        match = _REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
+        key = match[1].replace("~1", "/").replace("~0", "~") if match else ""
+        if match is None or key not in self._definitions:
+            refuse(path, "this leads to no definition", reference, "#/$defs/ and a name")
         return key
 
     def _record(self, schema: Schema, path: str) -> str:
