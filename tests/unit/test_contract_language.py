@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.language import parse_whole
 from trustgraph_prompt.errors import ConfigError, ContractError, LanguageError
 
 TEXT = """
@@ -152,3 +153,10 @@ def test_the_same_contract_has_the_same_fingerprint_from_a_dataclass() -> None:
     text = "schema Place:\n  name: string\n  within: Place? = null"
     by_text = Contract.language(text, extra="forbid")["Place"]
     assert by_text.fingerprint == Contract.of(Place, extra="forbid").fingerprint
+
+
+def test_a_schema_that_no_prompt_uses_is_looked_at_too() -> None:
+    text = 'schema Used:\n  a: int\nschema Unused:\n  a: string @pattern("[")\nprompt p expecting Used: "x"\n'
+    with pytest.raises(LanguageError) as refused:
+        parse_whole(text)
+    assert refused.value.where == "line 4, column 13"

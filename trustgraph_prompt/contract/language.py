@@ -29,31 +29,32 @@ def schemas_of(source: str, types: Mapping[str, object]) -> tuple[File, dict[str
 def parse_whole(
     source: str, *, where: str | None = None, types: Mapping[str, Mapping[str, Any]] | None = None
 ) -> File:
-    """The tree of a text as `parse` gives it, in which each default meets all that its type says.
+    """The tree of a text as `parse` gives it, whose schemas can be used and whose defaults are what they say.
 
     Raises `LanguageError` as `parse`.
     """
     file = parse(source, where=where, types=types)
-    if problems := list(_wrong_defaults(file, types)):
+    if problems := list(_unusable(file, types)):
         complain(problems, where)
     return file
 
 
-def _wrong_defaults(file: File, types: Mapping[str, Mapping[str, Any]] | None) -> Iterator[Problem]:
-    """What is wrong with defaults beyond their form: patterns, formats, the fields of schemas."""
+def _unusable(file: File, types: Mapping[str, Mapping[str, Any]] | None) -> Iterator[Problem]:
+    """What is wrong with schemas and their defaults beyond their form: patterns, formats, fields of schemas."""
+    if not file.schemas:
+        return
     defaults = {
         schema.name: {field.name: field.default for field in schema.fields if field.default is not None}
         for schema in file.schemas
     }
-    if not any(defaults.values()):
-        return
     definitions = to_json_schema(file, Union(tuple(map(Name, defaults))), types=types)["$defs"]
     fields = {name: {"properties": definitions[name]["properties"]} for name in defaults}
     whole = {"properties": fields, "$defs": definitions}
     try:
         judge = Judge.of(whole, extra=None, coerce=False, rules=(), depth=Limits().depth)
     except ContractError as error:
-        yield Problem(error.message, locate(file, "", error.path), error.found, error.expected)
+        _, schema, *inner = steps(error.path) or ("", "")
+        yield Problem(error.message, locate(file, schema, pointer(inner)), error.found, error.expected)
         return
     values = {name: {key: one.value for key, one in having.items()} for name, having in defaults.items()}
     for issue in judge.issues(values):
