@@ -40,7 +40,7 @@ def parse_whole(
 
 
 def _unusable(file: File, types: Mapping[str, Mapping[str, Any]] | None) -> Iterator[Problem]:
-    """What is wrong with schemas and their defaults beyond their form: patterns, formats, fields of schemas."""
+    """What is wrong with schemas and defaults beyond their form: patterns, formats, fields of schemas."""
     if not file.schemas:
         return
     defaults = {
