@@ -93,12 +93,12 @@ def command(
     terms = options.terms(term)
     if "text" in terms:
         raise ConfigError("is the chunk that is asked about, and cannot be given", where="--term text")
-    for definition in asked:
-        options.require_terms(definition, {"text", *terms})
     provider = options.provider(script, base_url, model, prefill, native_schema)
     jobs, skipped = extract.jobs(
         files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size
     )
+    for definition in asked:
+        options.require_terms(definition, {"text", *terms})
     if skipped and not jobs:
         raise skipped[0]
     destination = Destination(out, files)
