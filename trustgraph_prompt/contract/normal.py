@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from trustgraph_prompt.contract.branches import branches_of, exclude_each_other
@@ -41,6 +42,9 @@ _TOGETHER = frozenset(
 )
 """Keywords that hold a value, or a name of it, against something beside what declares it."""
 
+_KEPT, _KEPT_SIZE = 512, 16_384
+"""Digests that are kept, and how long a schema may be: the same ones come again and again."""
+
 _MOST_STEPS, _MOST_LEVELS, _MOST_WRITTEN = 5_000, 100, 20_000_000
 """Subschemas that are looked at for one digest, how many of them within each other, and of how many
 characters: schemas that refer to themselves in many ways unfold to more."""
@@ -51,7 +55,15 @@ def digest(schema: JsonSchema | None, *, extra: str | None, coerce: bool) -> str
 
     Where that takes too much to tell, or depends on how it is written, it is that of the schema as it is.
     """
-    if isinstance(schema, Mapping) and _may_be_rewritten(schema):
+    text = json.dumps(schema)
+    digest_of = _digest.__wrapped__ if len(text) > _KEPT_SIZE else _digest
+    return digest_of(text, extra, coerce)
+
+
+@lru_cache(_KEPT)
+def _digest(text: str, extra: str | None, coerce: bool) -> str:
+    schema = json.loads(text)
+    if isinstance(schema, dict) and _may_be_rewritten(schema):
         try:
             root = _Normal(References(schema), extra, coerce, described=False).of(schema)
             chooses = extra is not None or coerce
