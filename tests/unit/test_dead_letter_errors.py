@@ -17,8 +17,8 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import Outcome, read
+from trustgraph_prompt.worker.disposition import GiveUp, Heard, Known, decide
 from trustgraph_prompt.worker.letter import ERRORS
-from trustgraph_prompt.worker.settle import Again, Dead, verdict
 
 
 def failed(cause: Exception) -> Outcome:
@@ -56,7 +56,11 @@ RESULTS = [
 
 @pytest.mark.parametrize("result", RESULTS, ids=lambda result: type(result).__name__)
 def test_what_a_request_may_die_of_can_be_asked_for(result: Outcome | Exception) -> None:
-    decision = verdict(result)
+    sent = isinstance(result, Outcome)
+    heard = Heard.NOTHING if sent else Heard.SOME  # so that even an outage is no reason to wait
 
-    assert isinstance(decision, Again | Dead)
-    assert decision.error.type in ERRORS
+    disposition = decide(Known(result=result, deliveries_allowed=1, persistent=True, sent=sent, heard=heard))
+
+    assert isinstance(disposition, GiveUp)
+    assert disposition.dead_letter
+    assert disposition.error.type in ERRORS

@@ -56,11 +56,11 @@ async def _serve(service: Service, tracing: Tracing) -> None:
     from trustgraph_prompt.cli.providers import Providers
     from trustgraph_prompt.llm import Limiter
     from trustgraph_prompt.worker import Worker
+    from trustgraph_prompt.worker.backoff import until_stopped
     from trustgraph_prompt.worker.call_metrics import Metered
     from trustgraph_prompt.worker.callers import Callers
     from trustgraph_prompt.worker.health import Health
     from trustgraph_prompt.worker.metrics import Metrics
-    from trustgraph_prompt.worker.patience import insist
     from trustgraph_prompt.worker.process import collect_seldom, signals
     from trustgraph_prompt.worker.trustgraph.metrics import TrustGraphMetrics
 
@@ -95,7 +95,9 @@ async def _serve(service: Service, tracing: Tracing) -> None:
 
             address = await closing.enter_async_context(http.serve(service.http, health, metrics))
             log.info("serving /livez, /readyz and /metrics", extra={"http": address})
-        broker = await insist("broker", partial(options.connect, service.broker), health.waiting, stopping)
+        broker = await until_stopped(
+            "broker", partial(options.connect, service.broker), health.waiting, stopping
+        )
         if broker is None:
             return
         broker = tracing.broker(await closing.enter_async_context(broker))

@@ -13,6 +13,7 @@ import tenacity
 
 from trustgraph_prompt.errors import ProviderError, ProviderUnavailable, StructuredOutputInvalid
 from trustgraph_prompt.llm.records import RuntimeConfig
+from trustgraph_prompt.retrying import error_of, retrying
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
@@ -96,28 +97,14 @@ class RetryPolicy:
                     f"no answer within the {self.deadline:g} seconds there were"
                 ) from None
 
-        try:
-            return await tried()  # tenacity takes as long to begin as all else that a call needs
-        except Exception as error:
-            failed = [error]
-
-        async def again() -> T:
-            if failed:
-                raise failed.pop()
-            return await tried()
-
-        tries = tenacity.AsyncRetrying(
+        return await retrying(
+            tried,
             retry=tenacity.retry_if_exception(self._is_worth_another),
             stop=enough,
             wait=self._wait,
             before_sleep=self._tell,
             sleep=sleep,
-            reraise=True,
         )
-        try:
-            return await tries(again)
-        finally:
-            tries.iter_state.reset()  # refers to `tries`: what was tried would stay until a full collection
 
     def config(self, base: RuntimeConfig, attempt: int) -> RuntimeConfig:
         """The settings of the `attempt`-th try (from 0)."""
@@ -132,23 +119,19 @@ class RetryPolicy:
         return isinstance(error, Exception) and self.classifier(error)
 
     def _wait(self, state: tenacity.RetryCallState) -> float:
-        error = _error(state)
+        error = error_of(state)
         if isinstance(error, StructuredOutputInvalid) and not transient(error):
             return 0.0
         return max(_asked_to_wait(state), self.backoff(state.attempt_number - 1))
 
     async def _tell(self, state: tenacity.RetryCallState) -> None:
-        error = _error(state)
+        error = error_of(state)
         if self.on_retry is not None and isinstance(error, Exception):
             await self.on_retry(error, state.attempt_number - 1)
 
 
-def _error(state: tenacity.RetryCallState) -> BaseException | None:
-    return state.outcome.exception() if state.outcome else None
-
-
 def _asked_to_wait(state: tenacity.RetryCallState) -> float:
     """Seconds that the provider wants to be left alone, as the error or its direct cause says."""
-    error = _error(state)
+    error = error_of(state)
     waits = (getattr(one, "retry_after", None) for one in (error, error and error.__cause__))
     return max((seconds for seconds in waits if seconds is not None), default=0.0)

@@ -13,7 +13,7 @@ from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker import logs
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.journal import Entry
+from trustgraph_prompt.worker.journal import Asked, Entry
 from trustgraph_prompt.worker.request import Request
 
 log = logging.getLogger(__name__)
@@ -31,8 +31,8 @@ async def put(
     listen: Listen,
     retry: RetryPolicy = RetryPolicy(),
     judge: Callable[[Outcome], Outcome] = lambda outcome: outcome,
-) -> None:
-    """Write into `entry` what came of the question, as `judge` sees it. What `listen` raises ends it."""
+) -> Asked:
+    """The outcome as `judge` sees it, which is also written into `entry`. What `listen` raises ends it."""
     started = desk.clock()
     with logs.about(prompt=prompt.id), desk.tracing.asking(prompt) as tell:
         outcome = await ask(
@@ -68,6 +68,7 @@ async def put(
                 "escalated": outcome.escalated,
             },
         )
+        return entry.asked
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import tenacity
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, envelope, topics
 from trustgraph_prompt.errors import BrokerUnavailable, MessageTooLarge, SubscriptionBusy
+from trustgraph_prompt.retrying import retrying
 from trustgraph_prompt.worker.letter import REMARKS, DeadLetter, Place
 
 AT_ONCE: Final = 32
@@ -97,15 +98,12 @@ async def _alone(broker: Broker, place: Place) -> AsyncIterator[Consumer]:
     would not do: it also sees what was acknowledged and is still on the disk.
     """
     topic = topics.dead_letter_topic(place.topic, place.subscription)
-    patiently = tenacity.AsyncRetrying(
-        retry=tenacity.retry_if_exception_type(SubscriptionBusy),
-        stop=tenacity.stop_after_delay(SECONDS_TO_WAIT),
-        wait=tenacity.wait_random(0.1, 0.5),
-        reraise=True,
-    )
     try:
-        consumer: Consumer = await patiently(
-            broker.consumer, topic, topics.DEAD_LETTER_SUBSCRIPTION, type="exclusive"
+        consumer = await retrying(
+            lambda: broker.consumer(topic, topics.DEAD_LETTER_SUBSCRIPTION, type="exclusive"),
+            retry=tenacity.retry_if_exception_type(SubscriptionBusy),
+            stop=tenacity.stop_after_delay(SECONDS_TO_WAIT),
+            wait=tenacity.wait_random(0.1, 0.5),
         )
     except SubscriptionBusy as error:
         raise SubscriptionBusy(

@@ -13,6 +13,7 @@ from cachetools import TTLCache
 
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.worker.disposition import Heard
 
 SECONDS_TO_LIVE = 3600.0
 
@@ -29,6 +30,10 @@ PARSED = 6
 """How many times the size of its text an answer takes, read into objects."""
 
 
+Asked = tuple[PromptDefinition, Outcome]
+"""What was put to a model, and what came of it."""
+
+
 @dataclass(slots=True)
 class Entry:
     """One request of one flow.
@@ -37,12 +42,17 @@ class Entry:
     begun anew; `told` how many characters of its text. `answered` says that everything went out.
     """
 
-    asked: tuple[PromptDefinition, Outcome] | None = None
+    asked: Asked | None = None
     begun: bool = False
     told: int = 0
     answered: bool = False
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     _users: int = 0
+
+    @property
+    def heard(self) -> Heard:
+        """How much of the answer has gone out."""
+        return Heard.ALL if self.answered else Heard.SOME if self.begun else Heard.NOTHING
 
     def forget(self) -> None:
         """As if it had never been asked."""

@@ -5,25 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 
 from trustgraph_prompt.broker import Consumer, Message
-from trustgraph_prompt.errors import BrokerError, RequestError
-from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.worker import logs
+from trustgraph_prompt.worker.delivery import Delivery
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.handle import handle
-from trustgraph_prompt.worker.journal import Entry
-from trustgraph_prompt.worker.request import Request, decode
 from trustgraph_prompt.worker.settle import Settler
 from trustgraph_prompt.worker.tracing import Tell
 
 log = logging.getLogger(__name__)
-
-LONGEST_NAME = 100
-"""Characters of a prompt's name in the log: it is the requester's word, and need not be the name of any."""
 
 SECONDS_BEFORE_ANOTHER = 0.5
 """Between the loss of a consumer and the next, so that a broker which takes each away is not besieged."""
@@ -170,62 +163,25 @@ class FlowLoop:
         with logs.about(flow=self._flow.name, request=request):
             try:
                 with self._desk.tracing.request(self._flow, message) as tell:
-                    await self._until_given_up(_Job(message), settler, tell)
+                    await self._until_given_up(Delivery(message, self._flow, settler, self._desk), tell)
             except Exception:
                 log.exception("this is a defect of the worker; the message stays unacknowledged")
 
-    async def _until_given_up(self, job: _Job, settler: Settler, tell: Tell) -> None:
-        """Work on a message. What is given up is left to others, or its sender hears of it."""
+    async def _until_given_up(self, delivery: Delivery, tell: Tell) -> None:
+        """Work on a message, unless it is given up."""
         task = asyncio.current_task()
         assert task is not None
         if not self._giving_up:
             self._in_work.add(task)
             try:
                 with self._desk.metrics.in_work(self._flow.name):
-                    return await self._work(job, settler, tell)
+                    return tell(await delivery.run())
             except asyncio.CancelledError:
                 if task.cancelling() > 1:  # there is no time even to say so
                     raise
             finally:
                 self._in_work.discard(task)
-        await settler.abandon(job.message, job.request, job.entry)
-
-    async def _work(self, job: _Job, settler: Settler, tell: Tell) -> None:
-        """Decode a message and settle it by what comes of it; `tell` hears of that."""
-        flow, message = self._flow, job.message
-        try:
-            job.request = request = decode(message, flow)
-        except RequestError as error:
-            await settler.settle(message, error)
-            tell(error)
-            return
-        with logs.about(prompt=request.prompt[:LONGEST_NAME]):
-            async with self._desk.journal.entry(flow.name, request.id, message.data) as job.entry:
-                tell(await self._handle(message, request, job.entry, settler))
-
-    async def _handle(
-        self, message: Message, request: Request, entry: Entry, settler: Settler
-    ) -> Outcome | Exception:
-        """What came of a request in the end, once its message is settled; tried as often as that takes."""
-        again: Message | None = message
-        while again is not None:
-            result: Outcome | Exception
-            try:
-                last = again.deliveries >= self._flow.deliveries
-                result = await handle(request, self._flow, self._desk, entry, last=last)
-            except Exception as error:
-                result = error
-            again = await settler.settle(again, result, request, entry)
-        return result
-
-
-@dataclass(slots=True)
-class _Job:
-    """A message that is worked on, and what is known of it so far."""
-
-    message: Message
-    request: Request | None = None
-    entry: Entry | None = None
+        await delivery.abandon()
 
 
 async def _stop(consumer: Consumer) -> None:

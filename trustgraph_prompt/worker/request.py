@@ -32,6 +32,11 @@ class Request:
     source: Mapping[str, str] = field(default_factory=dict)
     completion: wire.TextCompletionRequest | None = field(default=None, repr=False)
 
+    @property
+    def direct(self) -> bool:
+        """Whether whoever asked retries by itself, and gets one call as it is."""
+        return self.completion is not None and self.completion.direct
+
     def seconds_left(self, budget: Budget, now: float) -> float:
         """Until whoever asked no longer waits."""
         if budget.seconds is None or self.published is None:

@@ -10,10 +10,10 @@ from functools import partial
 
 from trustgraph_prompt.broker import Broker, Consumer
 from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.worker.backoff import until_stopped
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.patience import insist
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class Serving:
 
     async def _subscribe(self, running: _Running) -> Consumer | None:
         flow, what = running.flow, _what(running.flow.name)
-        consumer = await insist(what, partial(self._attempt, running), self._said, running.stopping)
+        consumer = await until_stopped(what, partial(self._attempt, running), self._said, running.stopping)
         running.tried.set()
         if consumer is not None:
             log.info("serving", extra={"flow": flow.name, "topic": flow.input.topic})

@@ -23,7 +23,7 @@ from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.asking import put
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.journal import Entry
+from trustgraph_prompt.worker.journal import Asked, Entry
 from trustgraph_prompt.worker.request import Request
 from trustgraph_prompt.worker.responses import in_parts, send_response
 
@@ -39,32 +39,26 @@ Overhear = Callable[[Delta], Awaitable[None]]
 class TextCompletion:
     """One request being answered; pieces go out as they come where it wants a stream."""
 
-    def __init__(
-        self, request: Request, record: wire.TextCompletionRequest, flow: Flow, desk: Desk, entry: Entry
-    ) -> None:
+    def __init__(self, request: Request, flow: Flow, desk: Desk, entry: Entry) -> None:
+        assert request.completion is not None
         self._request = request
-        self._record = record
+        self._record = request.completion
         self._flow = flow
         self._desk = desk
         self._entry = entry
         self._thoughts: list[str] = []
         self._trouble = False
 
-    @property
-    def direct(self) -> bool:
-        """Whether it is one call as it is."""
-        return self._record.direct
-
-    async def ask(self) -> None:
+    async def ask(self) -> Asked:
         """Put the question: a success wherever the model ended its answer. Raises `RequestError`."""
         if self._record.operation == LIST_MODELS:
             self._entry.asked = PROMPT, self._models()
-            return
+            return self._entry.asked
         call = topic_wire.call(self._record)
         if call.config.temperature is None:
             call = replace(call, config=replace(call.config, temperature=self._flow.temperature))
         provider = self._desk.provider(self._flow)
-        await put(
+        return await put(
             PROMPT,
             Question(self._record.system, self._record.prompt),
             _Verbatim(provider, call, self._overhear, self._seconds_left, direct=self._record.direct),
@@ -77,7 +71,7 @@ class TextCompletion:
             judge=_verbatim,
         )
 
-    async def finish(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
+    async def send(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
         """The last response: what of the answer is not sent yet, or an error. Raises `BrokerError`."""
         if self._record.operation == LIST_MODELS:
             await self._send(wire.TextCompletionResponse(models=[wire.ModelInfo(outcome.value)]))

@@ -11,13 +11,13 @@ from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker import config
+from trustgraph_prompt.worker.backoff import until_stopped
 from trustgraph_prompt.worker.config import ConfigTopic, Prompts
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.health import Health
 from trustgraph_prompt.worker.loop import SECONDS_BEFORE_ANOTHER
 from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.patience import insist
 from trustgraph_prompt.worker.producers import Producers
 from trustgraph_prompt.worker.serving import Serving
 from trustgraph_prompt.worker.tracing import Tracing
@@ -126,7 +126,7 @@ class Worker:
         config = self._config
         while not self._stopping.is_set():
             if config is not None:
-                await insist("config", config.load, self.health.waiting, self._stopping)
+                await until_stopped("config", config.load, self.health.waiting, self._stopping)
             if self._stopping.is_set():
                 return
             await self._begin()

@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 from uuid import uuid4
+
+from tenacity import RetryCallState, wait_exponential_jitter
 
 from trustgraph_prompt.broker import Broker, Consumer, Message
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError, FlowError, RequestError
+from trustgraph_prompt.retrying import error_of, retrying
 from trustgraph_prompt.wire import ConfigPush
 from trustgraph_prompt.worker.config import Prompts
 from trustgraph_prompt.worker.flow import Flow
@@ -27,6 +30,8 @@ from trustgraph_prompt.worker.watch import Watch
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 PROMPTS = "prompt"
 """The type of config that holds prompts, whatever the id of the processor."""
 
@@ -34,7 +39,7 @@ SECONDS_BETWEEN_FETCHES = 120.0
 """Of everything, give or take a quarter: so long may a change stay unnoticed whose poke was lost."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
-"""Seconds before what could not be fetched is fetched again; doubled each time."""
+"""Seconds before what could not be fetched is fetched again; doubled each time, with jitter."""
 
 FAILING_AT_ONCE = 4
 """Workspaces that failed and are being fetched again; the others go on beside them."""
@@ -159,47 +164,58 @@ class ConfigService:
 
     async def _fetch_what_is_due(self, client: ConfigClient) -> None:
         turns = asyncio.Semaphore(FAILING_AT_ONCE)
-        pause = FIRST_PAUSE
         async with asyncio.TaskGroup() as beside:
             for name in self._failing:
-                beside.create_task(self._insist(client, name, turns))
+                beside.create_task(self._fetch_again(client, name, turns))
             while True:
-                stale = await self._due.take(SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25))
-                for name in self._failing.keys() & (stale.flows | stale.prompts):
-                    self._failing[name].stale = True
-                missing = await self._try(client, stale, skip=self._failing.keys())
-                if missing is None:
-                    self._due.add_later(stale, pause * random.uniform(0.75, 1.25))
-                    pause = min(LONGEST_PAUSE, pause * 2)
-                    continue
-                pause = FIRST_PAUSE
-                for name in missing:
+                for name in await self._fetch_due(client):
                     self._failing[name] = _Failing()
-                    beside.create_task(self._insist(client, name, turns))
+                    beside.create_task(self._fetch_again(client, name, turns))
 
-    async def _insist(self, client: ConfigClient, name: str, turns: asyncio.Semaphore) -> None:
+    async def _fetch_due(self, client: ConfigClient) -> set[str]:
+        """Fetch what is due, once anything is; as `_fetch`, tried until the service answers."""
+        stale = await self._due.take(SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25))
+
+        async def fetch() -> set[str]:
+            nonlocal stale
+            stale |= self._due.take_now()
+            for name in self._failing.keys() & (stale.flows | stale.prompts):
+                self._failing[name].stale = True
+            return await self._fetch(client, stale, skip=self._failing.keys())
+
+        return await self._until_fetched(fetch, sleep=self._due.wait)
+
+    async def _fetch_again(self, client: ConfigClient, name: str, turns: asyncio.Semaphore) -> None:
         """Fetch a workspace of which something could not be had, until it can, beside the others."""
-        pause, failing = FIRST_PAUSE, self._failing[name]
-        while self._failing.get(name) is failing:
-            await asyncio.sleep(pause * random.uniform(0.75, 1.25))
-            pause = min(LONGEST_PAUSE, pause * 2)
+        failing = self._failing[name]
+
+        async def fetch() -> None:
+            if self._failing.get(name) is not failing:
+                return
             async with turns:
                 failing.stale = False
-                missing = await self._try(client, _Stale({name}, {name}))
-            if missing == set() and not failing.stale:
-                self._failing.pop(name, None)
+                missing = await self._fetch(client, _Stale({name}, {name}))
+            if missing or failing.stale:
+                raise _Incomplete
+            self._failing.pop(name, None)
 
-    async def _try(
-        self, client: ConfigClient, stale: _Stale, *, skip: Collection[str] = ()
-    ) -> set[str] | None:
-        """As `_fetch`; None where the service does not answer at all."""
-        try:
-            return await self._fetch(client, stale, skip=skip)
-        except BrokerError as error:
-            self._trouble(SERVICE, error)
-        except Exception:
-            log.exception("this is a defect of the worker; the config stays as it was")
-        return None
+        await asyncio.sleep(FIRST_PAUSE)
+        await self._until_fetched(fetch)
+
+    async def _until_fetched(
+        self, fetch: Callable[[], Awaitable[T]], sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
+    ) -> T:
+        """The result of `fetch`, tried until it succeeds; why it does not is said."""
+
+        def tell(state: RetryCallState) -> None:
+            error = error_of(state)
+            if isinstance(error, BrokerError):
+                self._trouble(SERVICE, error)
+            elif not isinstance(error, _Incomplete):
+                log.error("this is a defect of the worker; the config stays as it was", exc_info=error)
+
+        wait = wait_exponential_jitter(FIRST_PAUSE, LONGEST_PAUSE, jitter=FIRST_PAUSE)
+        return await retrying(fetch, wait=wait, before_sleep=tell, sleep=sleep)
 
     async def _fetch(self, client: ConfigClient, stale: _Stale, *, skip: Collection[str] = ()) -> set[str]:
         """Fetch what is stale, but of the workspaces to `skip`, and put it in force.
@@ -357,6 +373,10 @@ class _Failing:
     stale: bool = False
 
 
+class _Incomplete(Exception):
+    """Something of a workspace could not be had, or has changed meanwhile."""
+
+
 class _Due:
     """What is stale, all that there is together."""
 
@@ -369,16 +389,19 @@ class _Due:
         if self._stale:
             self._news.set()
 
-    def add_later(self, stale: _Stale, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(seconds, self.add, stale)
+    async def wait(self, seconds: float) -> bool:
+        """Whether anything is stale, as soon as it is; at the latest after so many seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+        return self._news.is_set()
 
     async def take(self, seconds: float) -> _Stale:
         """What is stale, once anything is; everything after so many seconds."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        except TimeoutError:
-            return EVERYTHING
+        return self.take_now() if await self.wait(seconds) else EVERYTHING
+
+    def take_now(self) -> _Stale:
+        """What is stale by now; it may be nothing."""
         self._news.clear()
         stale, self._stale = self._stale, _Stale()
         return stale

@@ -1,0 +1,289 @@
+"""What becomes of a message: the table of `docs/dispositions.md`, and what each situation leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import (
+    BrokerClosed,
+    BrokerError,
+    BrokerUnavailable,
+    MessageTooLarge,
+    ProviderAuthentication,
+    ProviderError,
+    ProviderRateLimit,
+    ProviderUnavailable,
+    ProviderUnexplained,
+    Reason,
+    RenderError,
+    RequestError,
+)
+from trustgraph_prompt.reader import Outcome, read
+from trustgraph_prompt.worker.disposition import (
+    RULES,
+    Acknowledge,
+    Came,
+    GiveUp,
+    Heard,
+    Known,
+    Leave,
+    Result,
+    Retry,
+    Rule,
+    SendOut,
+    WaitHere,
+    decide,
+)
+
+PAGE = Path(__file__).parents[2] / "docs" / "dispositions.md"
+
+
+def failed(cause: ProviderError) -> Outcome:
+    return Outcome(None, Reason.PROVIDER_ERROR, Contract.from_schema(None, format="json"), cause=cause)
+
+
+def cut_off() -> Outcome:
+    error = ProviderUnavailable("no answer")
+    error.__cause__ = BrokerUnavailable("away")
+    return failed(error)
+
+
+SERVED = read("[1]", "json")
+EMPTY = read("Nothing to define here.", "jsonl")
+USELESS = read("no json", "json")
+DOWN = failed(ProviderUnavailable("down"))
+SLOW = failed(ProviderRateLimit("too fast", retry_after=100.0))
+ENDLESS = failed(ProviderRateLimit("too fast", retry_after=1e9))
+FORBIDDEN = failed(ProviderAuthentication("who are you?"))
+UNEXPLAINED = failed(ProviderUnexplained("no"))
+CUT_OFF = cut_off()
+AWAY = BrokerUnavailable("away")
+CLOSED = BrokerClosed("gone")
+REFUSED = BrokerError("not allowed")
+DEFECT = ZeroDivisionError("a defect")
+TOO_LARGE = MessageTooLarge("6 MB")
+NO_REQUEST = RequestError("no id")
+NO_TEMPLATE = RenderError("no")
+
+ONE_OF_EACH: list[Result | None] = [
+    *(None, SERVED, EMPTY, USELESS, DOWN, FORBIDDEN, UNEXPLAINED, CUT_OFF, AWAY, CLOSED, REFUSED, DEFECT),
+    *(TOO_LARGE, NO_REQUEST, NO_TEMPLATE),
+]
+
+
+def known(result: Result | None, **facts: Any) -> Known:
+    return Known(**{"result": result, "deliveries_allowed": 3, "persistent": True, **facts})
+
+
+LAST = {"deliveries": 3}
+VOLATILE = {"persistent": False}
+ENDING = {"ending": True}
+STREAMED = {"heard": Heard.SOME}
+SENT = {"sent": True, "heard": Heard.ALL}
+REPEATED = {"heard": Heard.ALL, "paid": True}
+TRUSTGRAPH = {"trustgraph": True, **VOLATILE}
+COMPLETION = {"completion": True}
+
+#: A situation, and what becomes of the message, in the words of the function `said`.
+SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
+    # An answer is sent first, whatever it is worth; then it is settled.
+    (SERVED, {}, "send"),
+    (EMPTY, {}, "send"),
+    (USELESS, {}, "send"),
+    (FORBIDDEN, {}, "send"),
+    (SERVED, REPEATED, "send"),
+    (SERVED, SENT, "acknowledge"),
+    (EMPTY, SENT, "acknowledge"),
+    (USELESS, SENT, "dead letter llm-error"),
+    (FORBIDDEN, SENT, "dead letter llm-error"),
+    (DOWN, SENT | LAST, "dead letter llm-error"),
+    (CUT_OFF, SENT, "dead letter llm-error"),
+    (SERVED, SENT | COMPLETION, "acknowledge"),
+    (DOWN, SENT | COMPLETION, "give up llm-error"),
+    (DOWN, SENT | TRUSTGRAPH, "give up llm-error, forget"),
+    (USELESS, SENT | VOLATILE, "dead letter llm-error"),
+    # A provider that may recover is asked again, while that is of use to the requester.
+    (DOWN, {}, "retry in 1, ask again"),
+    (DOWN, {"deliveries": 2}, "retry in 2, ask again"),
+    (DOWN, {"deliveries": 9, "deliveries_allowed": 20}, "retry in 60, ask again"),
+    (SLOW, {}, "retry in 100, ask again"),
+    (ENDLESS, {}, "retry in 600, ask again"),
+    (DOWN, VOLATILE, "wait 1, ask again, counted"),
+    (SLOW, VOLATILE, "wait 60, ask again, counted"),
+    (SLOW, VOLATILE | {"seconds_left": 40.0}, "wait 30, ask again, counted"),
+    (SLOW, VOLATILE | {"seconds_left": 7.0}, "wait 0, ask again, counted"),
+    (SLOW, VOLATILE | {"seconds_left": 5.0}, "send"),
+    (DOWN, {"seconds_left": -1.0}, "send"),
+    (DOWN, LAST, "send"),
+    (DOWN, VOLATILE | LAST, "send"),
+    (DOWN, STREAMED, "send"),
+    (DOWN, REPEATED, "send"),
+    (DOWN, COMPLETION, "retry in 1, ask again"),
+    (DOWN, COMPLETION | {"direct": True}, "send"),
+    (UNEXPLAINED, {}, "retry in 1, ask again"),
+    (UNEXPLAINED, TRUSTGRAPH, "send"),
+    # An outage of the broker uses up no delivery, and nothing that was paid for is asked again.
+    (CUT_OFF, LAST, "wait 1, ask again"),
+    (CUT_OFF, LAST | VOLATILE, "wait 1, ask again"),
+    (CUT_OFF, STREAMED, "send"),
+    (CUT_OFF, {"seconds_left": 3.0}, "send"),
+    (AWAY, LAST, "wait 1"),
+    (CLOSED, LAST, "wait 1"),
+    (AWAY, STREAMED | {"paid": True}, "wait 1"),
+    (AWAY, STREAMED, "answer, dead letter broker-error"),
+    # Other trouble is tried again; what streamed already, only by the process that knows it.
+    (REFUSED, {}, "retry in 1"),
+    (REFUSED, {"paid": True}, "retry in 1"),
+    (REFUSED, VOLATILE, "wait 1, counted"),
+    (REFUSED, STREAMED | {"paid": True}, "wait 1, counted"),
+    (REFUSED, STREAMED, "answer, dead letter broker-error"),
+    (REFUSED, LAST, "answer, dead letter broker-error"),
+    (DEFECT, {}, "retry in 1"),
+    (DEFECT, LAST, "answer, dead letter internal-error"),
+    (DEFECT, STREAMED, "answer, dead letter internal-error"),
+    (DEFECT, STREAMED | VOLATILE | COMPLETION, "answer, give up internal-error"),
+    # What no other try can mend.
+    (NO_REQUEST, {}, "answer, dead letter invalid-request"),
+    (NO_TEMPLATE, {}, "answer, dead letter template-error"),
+    (TOO_LARGE, {"paid": True}, "answer, dead letter too-large"),
+    (NO_REQUEST, TRUSTGRAPH, "answer, give up invalid-request, forget"),
+    (NO_REQUEST, COMPLETION, "answer, give up invalid-request"),
+    # The worker ends.
+    (None, ENDING, "leave"),
+    (SERVED, ENDING | {"paid": True}, "leave"),
+    (None, ENDING | STREAMED, "answer, dead letter shutting-down"),
+    (SERVED, ENDING | STREAMED, "answer, dead letter shutting-down"),
+    (None, ENDING | STREAMED | COMPLETION, "answer, give up shutting-down"),
+    (None, ENDING | VOLATILE, "answer, give up shutting-down, forget"),
+    (None, ENDING | VOLATILE | STREAMED, "answer, give up shutting-down, forget"),
+    (SERVED, ENDING | SENT, "acknowledge"),
+    (SERVED, ENDING | REPEATED, "acknowledge"),
+    (USELESS, ENDING | REPEATED, "leave"),
+]
+
+
+def said(known: Known) -> str:
+    match decide(known):
+        case SendOut():
+            return "send"
+        case Acknowledge():
+            return "acknowledge"
+        case Leave():
+            return "leave"
+        case Retry(seconds, _, ask_again):
+            return f"retry in {seconds:g}" + ", ask again" * ask_again
+        case WaitHere(seconds, _, ask_again, counted):
+            return f"wait {seconds:g}" + ", ask again" * ask_again + ", counted" * counted
+        case GiveUp(error, _, answer, dead_letter, forget):
+            how = "dead letter" if dead_letter else "give up"
+            forgotten = ", forget" if forget and not dead_letter else ""
+            assert forget or not dead_letter  # a replay asks anew
+            return "answer, " * answer + f"{how} {error.type}{forgotten}"
+
+
+@pytest.mark.parametrize(("result", "facts", "expected"), SITUATIONS)
+def test_what_becomes_of_a_message(result: Result | None, facts: dict[str, Any], expected: str) -> None:
+    assert said(known(result, **facts)) == expected
+
+
+def every_situation() -> Iterator[Known]:
+    either = (False, True)
+    for result, deliveries, persistent, trustgraph, completion in product(
+        ONE_OF_EACH, (1, 3), either, either, either
+    ):
+        for direct, paid, sent, heard, left, ending in product(
+            either, either, either, Heard, (inf, 3.0), either
+        ):
+            yield known(
+                result,
+                **{"deliveries": deliveries, "persistent": persistent, "trustgraph": trustgraph},
+                **{"completion": completion, "direct": direct, "paid": paid, "sent": sent, "heard": heard},
+                **{"seconds_left": left, "ending": ending},
+            )
+
+
+def possible(known: Known) -> bool:
+    """Whether the work on a message can get there."""
+    asked = isinstance(known.result, Outcome)
+    return (
+        (asked or not known.sent)
+        and (not asked or known.paid)
+        and (not known.sent or known.heard is Heard.ALL)
+        and (known.heard is not Heard.ALL or known.paid)
+        and (known.ending or known.result is not None)
+        and (not known.ending or asked or known.result is None)
+    )
+
+
+def test_every_situation_has_a_rule_and_every_rule_a_situation() -> None:
+    used: set[int] = set()
+    for situation in filter(possible, every_situation()):
+        decide(situation)
+        used.add(next(n for n, rule in enumerate(RULES) if rule.applies(situation)))
+    assert used == set(range(len(RULES)))
+
+
+def test_no_message_is_lost_and_none_is_worked_on_without_end() -> None:
+    for situation in filter(possible, every_situation()):
+        disposition = decide(situation)
+        if isinstance(disposition, Acknowledge):
+            assert situation.came is Came.SERVED
+            assert situation.heard is Heard.ALL
+        if isinstance(disposition, SendOut):
+            assert not situation.sent
+        if isinstance(disposition, Retry | Leave):
+            assert situation.persistent
+        if isinstance(disposition, Retry) or (isinstance(disposition, WaitHere) and disposition.counted):
+            assert situation.deliveries < situation.deliveries_allowed
+        if isinstance(disposition, WaitHere) and not disposition.counted:
+            assert situation.came in (Came.BROKER_AWAY, Came.PROVIDER_CUT_OFF)
+        if isinstance(disposition, Retry | WaitHere | SendOut):
+            assert not situation.ending
+
+
+def test_pauses_have_jitter() -> None:
+    assert said(known(DOWN, deliveries=2, jitter=0.5)) == "retry in 1, ask again"
+    assert said(known(SLOW, jitter=0.5)) == "retry in 100, ask again"
+    assert said(known(AWAY, jitter=0.5)) == "wait 0.5"
+
+
+def test_the_log_is_told_nothing_of_the_content() -> None:
+    error = ProviderAuthentication("Jane's key is wrong", loggable="HTTP 401")
+    for result in (failed(error), read('{"a": "Jane"}', Contract.from_schema({"required": ["b"]}))):
+        disposition = decide(known(result, sent=True, heard=Heard.ALL))
+        assert isinstance(disposition, GiveUp)
+        assert "Jane" not in disposition.why
+
+
+def table() -> str:
+    """The rules, as the page has them."""
+    lines = ["| what came | sent | worker ends | topic | requester has | another try | what follows |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    return "\n".join(lines + [row(rule) for rule in RULES])
+
+
+def row(rule: Rule) -> str:
+    def either(fact: bool | None, yes: str = "yes", no: str = "no") -> str:
+        return "" if fact is None else yes if fact else no
+
+    cells = [
+        "anything" if len(rule.came) == len(Came) else "; ".join(c for c in Came if c in rule.came),
+        either(rule.sent),
+        either(rule.ending),
+        either(rule.persistent, "persistent", "non-persistent"),
+        "" if len(rule.heard) == len(Heard) else " or ".join(h for h in Heard if h in rule.heard),
+        either(rule.another_try),
+        rule.follows,
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def test_the_page_shows_the_table() -> None:
+    assert table() in PAGE.read_text(), f"docs/dispositions.md must have this table:\n\n{table()}"

@@ -1,0 +1,179 @@
+"""One delivery of a message, from its receipt to its settlement: ask, send, settle, as `decide` says."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from math import inf
+from typing import Protocol
+
+from trustgraph_prompt.broker import Message
+from trustgraph_prompt.errors import BrokerError, ProviderError, RenderError, RequestError
+from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.worker import logs
+from trustgraph_prompt.worker.desk import Desk
+from trustgraph_prompt.worker.disposition import (
+    GiveUp,
+    Heard,
+    Known,
+    Result,
+    Retry,
+    SendOut,
+    WaitHere,
+    decide,
+    loggable,
+)
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.journal import Asked, Entry
+from trustgraph_prompt.worker.prompt_request import PromptRequest
+from trustgraph_prompt.worker.request import Request, decode, request_id
+from trustgraph_prompt.worker.settle import Settler
+from trustgraph_prompt.worker.text_completion import TextCompletion
+
+log = logging.getLogger(__name__)
+
+LONGEST_NAME = 100
+"""Characters of a prompt's name in the log: requesters choose it, and it need not name any prompt."""
+
+
+class Work(Protocol):
+    """One kind of request being answered."""
+
+    async def ask(self) -> Asked:
+        """Ask, write what came of it into the journal's entry, and send out what of it can go at once."""
+
+    async def send(self, prompt: PromptDefinition, outcome: Outcome, /) -> None:
+        """Send out the rest."""
+
+
+@dataclass(slots=True)
+class _Job:
+    """A request in work; each try is a new `work`. `sent`: this delivery has sent everything."""
+
+    request: Request
+    entry: Entry
+    begin: Callable[[], Work]
+    sent: bool = False
+    work: Work = field(init=False)
+    _asked: Asked = field(init=False)
+
+    async def ask(self) -> Outcome:
+        """Ask, unless the journal knows what came of it."""
+        self.work = self.begin()
+        self._asked = self.entry.asked or await self.work.ask()
+        return self._asked[1]
+
+    async def send(self) -> Outcome:
+        """Send out what was asked."""
+        await self.work.send(*self._asked)
+        self.entry.answered = self.sent = True
+        return self._asked[1]
+
+
+class Delivery:
+    """One message in work. Run it; where that is cancelled, `abandon` it."""
+
+    def __init__(self, message: Message, flow: Flow, settler: Settler, desk: Desk) -> None:
+        self._message = message
+        self._flow = flow
+        self._settler = settler
+        self._desk = desk
+        self._deliveries = message.deliveries
+        self._job: _Job | None = None
+
+    async def run(self) -> Result:
+        """What came of the message in the end, once it is settled."""
+        flow, desk, message = self._flow, self._desk, self._message
+        try:
+            request = decode(message, flow)
+        except RequestError as error:
+            await self._settler.settle(message, decide(self._known(error)), None)
+            return error
+        with logs.about(prompt=request.prompt[:LONGEST_NAME]):
+            async with desk.journal.entry(flow.name, request.id, message.data) as entry:
+                kind = PromptRequest if request.completion is None else TextCompletion
+                self._job = _Job(request, entry, begin=partial(kind, request, flow, desk, entry))
+                return await self._work_on(self._job)
+
+    async def abandon(self) -> None:
+        """Settle the message as far as it can be at once: the worker ends, or gives up the flow."""
+        request, outcome = None, None
+        if self._job is not None:
+            request, asked = self._job.request, self._job.entry.asked
+            outcome = asked[1] if asked else None
+        disposition = decide(self._known(outcome, ending=True))
+        try:
+            await self._settler.settle_now(self._message, disposition, request)
+        except BrokerError as error:
+            log.error("the worker ended, and the message could not be settled: %s", error)
+
+    async def _work_on(self, job: _Job) -> Result:
+        """Do what `decide` says, step by step, until the message is settled; the last result."""
+        result = await self._ask(job)
+        while True:
+            disposition = decide(self._known(result))
+            if isinstance(disposition, SendOut):
+                result = await _try(job.send)
+                continue
+            if isinstance(disposition, Retry | WaitHere) and disposition.ask_again:
+                job.entry.forget()
+            if isinstance(disposition, WaitHere):
+                await self._wait(disposition)
+                result = await self._ask(job)
+                continue
+            settled = await self._settler.settle(self._message, disposition, job.request)
+            if settled and isinstance(disposition, GiveUp) and disposition.forget:
+                job.entry.forget()
+            return result
+
+    async def _ask(self, job: _Job) -> Result:
+        """Ask, and keep in mind whether the provider answers."""
+        result = await _try(job.ask)
+        match result:
+            case Outcome(cause=ProviderError() as cause):
+                self._desk.failing[self._flow.name] = loggable(cause)
+            case Outcome(cached=False):
+                self._desk.failing.pop(self._flow.name, None)
+        return result
+
+    async def _wait(self, disposition: WaitHere) -> None:
+        if disposition.counted:
+            self._deliveries += 1
+            self._desk.metrics.put_off(self._flow.name)
+            log.warning("%s; again in %.1f s", disposition.why, disposition.seconds)
+        else:
+            log.warning("the broker is away: %s", disposition.why)
+        await self._desk.sleep(disposition.seconds)
+
+    def _known(self, result: Result | None, *, ending: bool = False) -> Known:
+        flow, job = self._flow, self._job
+        request = job.request if job else None
+        return Known(
+            result=result,
+            deliveries=self._deliveries,
+            deliveries_allowed=flow.deliveries,
+            persistent=flow.input.persistent,
+            trustgraph=flow.trustgraph,
+            completion=flow.input.kind == "text-completion" and request_id(self._message) is not None,
+            direct=request is not None and request.direct,
+            paid=job is not None and job.entry.asked is not None,
+            sent=job is not None and job.sent,
+            heard=job.entry.heard if job else Heard.NOTHING,
+            seconds_left=request.seconds_left(flow.budget, self._desk.clock()) if request else inf,
+            ending=ending,
+            jitter=random.uniform(0.5, 1.0),
+        )
+
+
+async def _try(step: Callable[[], Awaitable[Outcome]]) -> Result:
+    try:
+        return await step()
+    except (BrokerError, RenderError, RequestError) as error:
+        return error
+    except Exception as error:
+        log.exception("this is a defect of the worker")
+        return error
