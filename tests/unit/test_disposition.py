@@ -203,9 +203,16 @@ def every_situation() -> Iterator[Known]:
         ):
             yield known(
                 result,
-                **{"deliveries": deliveries, "persistent": persistent, "trustgraph": trustgraph},
-                **{"completion": completion, "direct": direct, "paid": paid, "sent": sent, "heard": heard},
-                **{"seconds_left": left, "ending": ending},
+                deliveries=deliveries,
+                persistent=persistent,
+                trustgraph=trustgraph,
+                completion=completion,
+                direct=direct,
+                paid=paid,
+                sent=sent,
+                heard=heard,
+                seconds_left=left,
+                ending=ending,
             )
 
 
