@@ -12,10 +12,10 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TypeGuard, TypeVar
+from typing import Final, TypeGuard, TypeVar
 from uuid import uuid4
 
-from tenacity import RetryCallState, wait_exponential_jitter
+from tenacity import RetryCallState, wait_exponential, wait_random
 
 from trustgraph_prompt.broker import Broker, Consumer, Message
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError, FlowError, RequestError
@@ -40,6 +40,8 @@ SECONDS_BETWEEN_FETCHES = 120.0
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 15.0
 """Seconds before what could not be fetched is fetched again; doubled each time, with jitter."""
+
+BACKOFF: Final = wait_exponential(FIRST_PAUSE, LONGEST_PAUSE) + wait_random(0.0, FIRST_PAUSE)
 
 FAILING_AT_ONCE = 4
 """Workspaces that failed and are being fetched again; the others go on beside them."""
@@ -214,8 +216,7 @@ class ConfigService:
             elif not isinstance(error, _Incomplete):
                 log.error("this is a defect of the worker; the config stays as it was", exc_info=error)
 
-        wait = wait_exponential_jitter(FIRST_PAUSE, LONGEST_PAUSE, jitter=FIRST_PAUSE)
-        return await retrying(fetch, wait=wait, before_sleep=tell, sleep=sleep)
+        return await retrying(fetch, wait=BACKOFF, before_sleep=tell, sleep=sleep)
 
     async def _fetch(self, client: ConfigClient, stale: _Stale, *, skip: Collection[str] = ()) -> set[str]:
         """Fetch what is stale, but of the workspaces to `skip`, and put it in force.
