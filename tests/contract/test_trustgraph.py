@@ -203,7 +203,7 @@ async def test_a_workspace_that_fails_for_good_holds_no_other_up(
         assert asyncio.get_running_loop().time() - began < 2.5
 
     place.config.mute.clear()
-    await until(lambda: any(flow.name == "bad/f" for flow in working.worker.serving.flows))
+    await until(lambda: "bad/f" in working.flows)
     await until(lambda: not any("bad" in what for what in working.worker.health.notes()))
 
 
