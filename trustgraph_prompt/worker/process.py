@@ -37,17 +37,17 @@ OBJECTS_BEFORE_COLLECTION = 10_000
 """More that were made than freed: Python's own 700 are reached often when many requests are in flight."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Service:
     """A worker with limits, metrics, traces and a cache, as the commands `run` and `complete` run it.
 
-    `broker` is a URL, which is tried until the broker answers, or a broker that is connected; only the first
-    is closed at the end. `provider(model)` answers for flows that name no provider; it is given the model
-    that a flow names, or None. `flows` is empty where TrustGraph has them, to which this is a `processor`.
-    What is under way when `stop` is called may take `drain_timeout` seconds more. Providers and cache are
-    closed at the end.
+    `broker` is a URL or a connected broker. A URL is tried with `connect` until the broker answers, and what
+    was connected is closed at the end, as providers and cache are; a connected broker stays open.
+    `provider(model)` answers for flows that name no provider; it gets the model that the flow names, or None.
+    `flows` is empty where TrustGraph has them, to which this is a `processor`. What is under way when `stop`
+    is called may take `drain_timeout` seconds more. `health` tells whether all is served, `metrics` what was.
 
-    Run it once. Raises `ConfigError` where a flow has no provider.
+    Run it once. Raises `ConfigError` where a flow cannot have its provider.
     """
 
     broker: Broker | str
