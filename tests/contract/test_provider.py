@@ -29,7 +29,7 @@ from trustgraph_prompt.llm import (
     TopicProvider,
 )
 from trustgraph_prompt.prompts import PromptDefinition, Question
-from trustgraph_prompt.worker import Flow, Prompts, Worker
+from trustgraph_prompt.worker import Flow, Prompts, Service
 from trustgraph_prompt.worker.callers import Callers
 from trustgraph_prompt.worker.flow import Input, Outputs
 
@@ -76,8 +76,7 @@ async def over_topics(url: str, space: str) -> AsyncIterator[Play]:
     )
     async with await connect(url) as broker:
         prompts = Prompts(workspaces=[flow.workspace])
-        worker = Worker(broker, [flow], prompts, lambda _: model, config_topic=None)
-        working = Working(worker, asyncio.create_task(worker.run()))
+        working = Working(Service(broker, [flow], prompts, lambda _: model, config_topic=None))
         await working.ready()
         callers = Callers(broker)
         assert flow.outputs.response is not None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+from time import monotonic
 from typing import Any
 
 import pytest
 
 from tests.support.trustgraph_place import Place, template, until
 from tests.support.trustgraph_services import Completion
+from trustgraph_prompt.llm import Limits
 
 
 async def test_flows_and_prompts_of_the_config_service_are_served(place: Place) -> None:
@@ -203,7 +205,7 @@ async def test_a_workspace_that_fails_for_good_holds_no_other_up(
         assert asyncio.get_running_loop().time() - began < 2.5
 
     place.config.mute.clear()
-    await until(lambda: any(flow.name == "bad/f" for flow in working.worker.serving.flows))
+    await until(lambda: "bad/f" in working.flows)
     await until(lambda: not any("bad" in what for what in working.worker.health.notes()))
 
 
@@ -299,7 +301,9 @@ async def test_a_rate_limit_is_waited_out(place: Place) -> None:
         return Completion(request["prompt"], error=limited)
 
     await place.answer(script=script)
-    await place.work()
+    # The pauses grow to half a minute; here their seconds are hundredths.
+    limits = Limits(clock=lambda: monotonic() * 100, sleep=lambda seconds: asyncio.sleep(seconds / 100))
+    await place.work(limits=limits)
 
     [response] = await (await place.hear()).ask("say", text="x")
 

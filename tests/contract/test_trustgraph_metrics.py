@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.deltas import CALL
+from tests.support.trustgraph_place import Place, template, until
 from tests.support.workers import House
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.errors import ProviderAuthentication, ProviderRateLimit, ProviderUnavailable
@@ -99,10 +100,10 @@ async def test_a_dashboard_finds_names_types_and_labels_of_theirs(observed: Obse
     )
     theirs.configured(7)
     model = observed.metered(completions, ScriptedProvider(lambda _: "hi"))
-    await house.work(completions, model, metrics=observed.metrics)
+    await house.work(completions, model)
     caller = await house.broker.caller(completions.input.topic, house.topic("completed"))
     asked = observed.metered(prompts, TopicProvider(caller))
-    await house.work(prompts, asked, metrics=observed.metrics)
+    await house.work(prompts, asked)
     theirs.call_errors.labels("prompt", "text-completion-request", "BrokerUnavailable").inc(0)
 
     await house.send(prompts, "say", text="chalk")
@@ -125,7 +126,32 @@ async def test_a_dashboard_finds_names_types_and_labels_of_theirs(observed: Obse
         ("tg_text_completion_model_info", 1, {"model": "scripted", "temperature": ""}),
     ):
         assert exposed.value(name, **labels) == value, name
-    assert "trustgraph_prompt_outcomes_total" in observed.metrics.text().decode()
+
+
+async def test_a_worker_in_trustgraphs_place_shows_its_metrics_beside_ours(place: Place) -> None:
+    consumer = queue(place.topics()["request"])
+    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics())
+    await place.answer()
+    metrics = (await place.work(concurrency=4)).worker.metrics
+
+    await (await place.hear()).ask("say", text="chalk")
+
+    await until(
+        lambda: Exposed(metrics).value("tg_consumer_processing_total", consumer=consumer, status="ok") == 1
+    )
+    exposed = Exposed(metrics)
+    for name, value, labels in (
+        ("tg_processor_info", 1, {"id": "prompt", "concurrency": "4"}),
+        ("tg_config_version", place.config.version, {}),
+        ("tg_consumer_rate_limit_total", 0, {"consumer": consumer}),
+        ("tg_downstream_call_duration_seconds_count", 1, {"target_service": "text-completion-request"}),
+    ):
+        assert exposed.value(name, **labels) == value, name
+    assert 'trustgraph_prompt_outcomes_total{flow="default/f"' in metrics.text().decode()
+
+    await place.config.stop_flow("f")
+    await until(lambda: consumer not in metrics.text().decode())
 
 
 @pytest.mark.parametrize("persistent", [True, False])
@@ -135,7 +161,7 @@ async def test_a_request_that_ends_as_a_dead_letter_is_an_error(
     house = observed.house
     flow = house.flow(persistent=persistent)
     consumer = queue(flow.input.topic)
-    await house.work(flow, lambda _: "hi", metrics=observed.metrics)
+    await house.work(flow, lambda _: "hi")
 
     await house.send(flow, "unknown")
     await house.send(flow, "say", text="chalk")
@@ -149,7 +175,7 @@ async def test_a_consumer_is_running_until_it_is_closed(observed: Observed) -> N
     house = observed.house
     flow = house.flow()
     labels = {"consumer": queue(flow.input.topic)}
-    working = await house.work(flow, lambda _: "hi", metrics=observed.metrics)
+    working = await house.work(flow, lambda _: "hi")
     await observed.until(1, "tg_consumer_state", tg_consumer_state="running", **labels)
 
     await working.stop()
@@ -178,7 +204,7 @@ async def test_what_was_counted_for_a_flow_is_gone_with_it_unless_another_is_the
 ) -> None:
     house, theirs, flow = observed.house, observed.theirs, observed.house.flow()
     consumer = queue(flow.input.topic)
-    working = await house.work(flow, lambda _: "hi", metrics=observed.metrics)
+    working = await house.work(flow, lambda _: "hi")
     await house.send(flow, "say", text="chalk")
     await observed.until(1, "tg_consumer_processing_total", consumer=consumer, status="ok")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any, cast
 
 import pytest
@@ -11,8 +12,7 @@ from tests.support.trustgraph_place import Place, template, until
 from trustgraph_prompt.broker import Broker, Caller, Consumer, Producer
 from trustgraph_prompt.errors import BrokerClosed, ConfigError, ProviderUnavailable
 from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider
-from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.trustgraph import client
+from trustgraph_prompt.worker.trustgraph import Processor, client
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ async def test_a_flow_whose_place_is_lost_makes_the_others_look_no_worse(
         await place.config.start_flow(name, place.topics(name))
     working = await place.work()
     health, lost = working.worker.health, forgetful.forgotten
-    [topic] = [flow.input.topic for flow in working.worker.serving.flows if flow.name == "default/f"]
+    topic = working.flows["default/f"]
 
     forgetful.silent = True  # else it is replaced before anybody can see that it was away
     lost.add(topic)
@@ -180,21 +180,20 @@ async def test_a_workspace_may_lose_its_flows_while_its_prompts_are_fetched(
 
 
 async def test_a_flow_that_has_ended_leaves_nothing_behind(place: Place, forgetful: Forgetful) -> None:
-    down = ScriptedProvider(lambda call: ScriptedAnswer(error=ProviderUnavailable("down")))
-
-    def provider(flow: Flow) -> Provider:
-        if flow.name == "default/unanswered":
+    def provider(model: str | None) -> Provider:
+        if model is None:
             raise ConfigError("who answers?")
-        return down
+        return ScriptedProvider(lambda call: ScriptedAnswer(error=ProviderUnavailable("down")))
 
-    await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
-    for name in ("f", "unanswered"):
-        await place.config.start_flow(name, place.topics(name))
-    working = await place.work(1.0, provider=provider)
+    completions = Processor("prompt", "text-completion", asks_topics=False)
+    for name, parameters in (("f", {"model": "m"}), ("unanswered", {})):
+        definition = json.dumps({"topics": place.topics(name), "parameters": parameters})
+        await place.config.set(completions.type, "default", name, definition)
+    working = await place.work(1.0, processor=completions, provider=provider)
     worker, asking = working.worker, await place.hear()
-    [error] = await asking.ask("nosuch")
+    [error] = await asking.put(b"no request")
     assert error["error"]
-    asked = asyncio.create_task(asking.ask("say", text="x"))
+    asked = asyncio.create_task(asking.put(b'{"prompt": "x"}'))
     await until(
         lambda: worker.health.notes().keys() == {"provider of flow default/f", "flow default/unanswered"}
     )

@@ -23,26 +23,27 @@ from tests.support.workers import House
 from trustgraph_prompt.ask import MemoryCache
 from trustgraph_prompt.broker import Message, topics
 from trustgraph_prompt.errors import ProviderInvalidModel, ProviderUnavailable
-from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider, TopicProvider
+from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.wire import PromptRequest
-from trustgraph_prompt.worker import Flow
-from trustgraph_prompt.worker.callers import Callers
-from trustgraph_prompt.worker.flow import Input, Outputs
+from trustgraph_prompt.worker import Flow, Input, Outputs
+from trustgraph_prompt.worker.flow import TopicChoice
 
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
 
 
 @pytest.fixture
-def traces(house: House) -> Traces:
+def traces() -> Traces:
     """The traces of the workers in the house."""
-    traces = Traces()
-    house.broker = traces.tracing.broker(house.broker)
-    return traces
+    return Traces()
 
 
 async def ask(house: House, flow: Flow, prompt: str = "define", id: str = "r", **properties: str) -> None:
     data = PromptRequest.asking(prompt, {"text": "On chalk"}).encode()
     await house.put(flow.input.topic, data, {"id": id, **properties})
+
+
+def nobody(call: Call) -> str:
+    raise AssertionError("the flow has topics to ask")
 
 
 def traces_of(messages: Iterable[Message]) -> set[str]:
@@ -79,7 +80,7 @@ async def test_each_call_is_a_span_of_the_asking(house: House, traces: Traces) -
     cut = f"{CHALK}\n{CHALK[:20]}"
     script = [ScriptedAnswer(cut, finish_reason="length"), ScriptedAnswer("[]")]
     flow = house.flow()
-    await house.work(flow, traces.tracing.provider(ScriptedProvider(script)), tracing=traces.tracing)
+    await house.work(flow, ScriptedProvider(script), tracing=traces.tracing)
 
     await ask(house, flow)
 
@@ -93,19 +94,11 @@ async def test_each_call_is_a_span_of_the_asking(house: House, traces: Traces) -
 async def test_a_trace_runs_on_over_the_topics_of_a_text_completion_worker(
     house: House, traces: Traces
 ) -> None:
-    flow = house.flow()
-    completing = Flow(
-        "c",
-        Input(house.topic("completions"), "c", kind="text-completion"),
-        Outputs(response=house.topic("completed")),
-    )
-    model = traces.tracing.provider(ScriptedProvider(lambda call: CHALK))
-    await house.work(completing, model, tracing=traces.tracing)
-    callers = Callers(house.broker)
-    house.stack.push_async_callback(callers.close)
-    caller = callers.between(house.topic("completions"), house.topic("completed"))
-    over_topics = traces.tracing.provider(TopicProvider(caller, model="m"))
-    await house.work(flow, over_topics, tracing=traces.tracing)
+    requests, responses = house.topic("completions"), house.topic("completed")
+    completing = Flow("c", Input(requests, "c", kind="text-completion"), Outputs(response=responses))
+    flow = house.flow(provider=TopicChoice(requests, responses, model="m"))
+    await house.work(completing, lambda call: CHALK, tracing=traces.tracing)
+    await house.work(flow, nobody, tracing=traces.tracing)
 
     await ask(house, flow, traceparent=TRACEPARENT)
 

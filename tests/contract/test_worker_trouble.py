@@ -17,7 +17,7 @@ from tests.support.workers import ENTRIES, House, Working
 from trustgraph_prompt.broker import Broker, Consumer, Message, topics
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderUnavailable
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
-from trustgraph_prompt.worker import Prompts, Worker
+from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Input
 from trustgraph_prompt.worker.loop import FlowLoop
@@ -244,10 +244,9 @@ async def test_a_term_that_is_missing_is_refused_unpaid_or_logged(
     assert "theirs has nothing where its terms stand: text" in caplog.text
 
 
-def worker(house: House, broker: object, **settings: object) -> Worker:
+def worker(house: House, broker: object, **settings: Any) -> Service:
     provider = ScriptedProvider(lambda call: "hi")
-    prompts = Prompts(ENTRIES)
-    return Worker(broker, [house.flow()], prompts, lambda _: provider, **settings)  # type: ignore[arg-type]
+    return Service(cast(Broker, broker), [house.flow()], Prompts(ENTRIES), lambda _: provider, **settings)
 
 
 class Silent:
@@ -272,7 +271,7 @@ class Away:
 
 async def test_a_worker_whose_broker_is_away_says_so_and_can_be_stopped(house: House) -> None:
     waiting = worker(house, Away())
-    working = Working(waiting, asyncio.create_task(waiting.run()))
+    working = Working(waiting)
     async with asyncio.timeout(30):
         while "nobody there" not in waiting.health.waiting.get("config", ""):
             await asyncio.sleep(0.01)
@@ -287,7 +286,7 @@ async def test_a_worker_that_waits_for_its_broker_for_ever_can_be_stopped(
     monkeypatch.setattr("trustgraph_prompt.worker.worker.SECONDS_TO_END", 0.1)
     for settings in ({}, {"config_topic": None}):
         waiting = worker(house, Silent(), drain_timeout=0.1, **settings)
-        working = Working(waiting, asyncio.create_task(waiting.run()))
+        working = Working(waiting)
         await asyncio.sleep(0.05)
         async with asyncio.timeout(30):
             await working.stop()

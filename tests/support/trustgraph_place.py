@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.support.trustgraph_services import (
@@ -19,12 +19,9 @@ from tests.support.trustgraph_services import (
 from tests.support.workers import Heard, Working
 from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.broker.topics import resolve
-from trustgraph_prompt.cli.providers import Providers
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.wire import PromptRequest
-from trustgraph_prompt.worker import Prompts, Worker
-from trustgraph_prompt.worker.callers import Callers
-from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.trustgraph import Processor
 
 
@@ -35,12 +32,16 @@ def template(prompt: str, **settings: object) -> str:
 class AtWork(Working):
     """A worker at work, which tells which flows it serves."""
 
+    @property
+    def flows(self) -> dict[str, str]:
+        """The request topics of the flows that it serves, by name."""
+        return {flow.name: flow.input.topic for flow in self.worker.worker.serving.flows}
+
     async def serves(self, topics: dict[str, str]) -> None:
         """Returns when it serves flows on these request topics, by name, and no others."""
         wanted = {name: resolve(topic) for name, topic in topics.items()}
-        serving = self.worker.serving
-        await until(lambda: {flow.name: flow.input.topic for flow in serving.flows} == wanted)
-        await serving.begun()
+        await until(lambda: self.flows == wanted)
+        await self.worker.worker.serving.begun()
 
 
 @dataclass
@@ -80,26 +81,26 @@ class Place:
         *,
         concurrency: int = 8,
         ready: bool = True,
-        provider: Callable[[Flow], Provider] | None = None,
+        processor: Processor | None = None,
+        provider: Callable[[str | None], Provider] | None = None,
+        **settings: Any,
     ) -> AtWork:
         """A worker that serves the flows of the config service; each asks its topics, unless told whom."""
-        callers = Callers(self.broker)
-        self.stack.push_async_callback(callers.close)
 
-        def nobody(model: str | None) -> Any:
+        def nobody(model: str | None) -> Provider:
             raise AssertionError("every flow has topics to ask")
 
-        providers = Providers(nobody, callers, "embedded:", lambda flow, provider: provider)
-        worker = Worker(
-            self.broker,
-            [],
-            Prompts(None, ()),
-            provider or providers.of,
-            released=None if provider else providers.released,
-            processor=Processor(space=self.space, concurrency=concurrency),
-            drain_timeout=drain_timeout,
+        working = AtWork(
+            Service(
+                self.broker,
+                [],
+                Prompts(None, ()),
+                provider or nobody,
+                processor=replace(processor or Processor(), space=self.space, concurrency=concurrency),
+                drain_timeout=drain_timeout,
+                **settings,
+            )
         )
-        working = AtWork(worker, asyncio.create_task(worker.run()))
         self.stack.push_async_callback(working.stop)
         if ready:
             await working.ready()

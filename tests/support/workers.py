@@ -13,8 +13,7 @@ from typing import Any, Literal
 from trustgraph_prompt.broker import Broker, Message
 from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.wire import PromptRequest
-from trustgraph_prompt.worker import Flow, Prompts, Worker
-from trustgraph_prompt.worker.flow import Input, Outputs
+from trustgraph_prompt.worker import Flow, Input, Outputs, Prompts, Service
 
 Script = Callable[[Call], str | ScriptedAnswer | Iterable[Delta]]
 
@@ -170,21 +169,20 @@ class House:
         model: Script | Provider,
         *,
         config: bool = False,
-        drain_timeout: float = 30.0,
-        **collaborators: Any,
+        **settings: Any,
     ) -> Working:
         """A worker that serves the flow, from now to the end of the test or to its `stop`."""
         provider = ScriptedProvider(model) if callable(model) else model
-        worker = Worker(
-            self.broker,
-            [flow],
-            Prompts(self.base if config else ENTRIES, [flow.workspace]),
-            lambda _: provider,
-            config_topic=self.topic("config") if config else None,
-            drain_timeout=drain_timeout,
-            **collaborators,
+        working = Working(
+            Service(
+                self.broker,
+                [flow],
+                Prompts(self.base if config else ENTRIES, [flow.workspace]),
+                lambda _: provider,
+                config_topic=self.topic("config") if config else None,
+                **settings,
+            )
         )
-        working = Working(worker, asyncio.create_task(worker.run()))
         self.stack.push_async_callback(working.stop)
         await working.ready()
         return working
@@ -206,12 +204,12 @@ class House:
         await producer.close()
 
 
-@dataclass
 class Working:
-    """A worker at work."""
+    """A worker at work, with all that it has around it in production."""
 
-    worker: Worker
-    task: asyncio.Task[None]
+    def __init__(self, worker: Service) -> None:
+        self.worker = worker
+        self._task = asyncio.create_task(worker.run())
 
     async def ready(self, seconds: float = 60) -> None:
         async with asyncio.timeout(seconds):
@@ -220,4 +218,4 @@ class Working:
 
     async def stop(self) -> None:
         self.worker.stop()
-        await self.task
+        await self._task

@@ -5,7 +5,6 @@ Once through the worker at its topics, and once through `PromptManager` called f
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
@@ -14,13 +13,12 @@ from typing import Any
 import pytest
 
 from tests.support.model_server import ModelServer, Reply, streamed
-from tests.support.workers import House, Working
+from tests.support.workers import House
 from trustgraph_prompt import bundled
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.doors import PromptManager
 from trustgraph_prompt.llm import Call, Message, OpenAIProvider
 from trustgraph_prompt.prompts import files
-from trustgraph_prompt.worker import Prompts, Worker
 
 ENTRIES = files.load(bundled.templates())
 
@@ -78,13 +76,9 @@ async def ask(request: pytest.FixtureRequest, server: ModelServer) -> AsyncItera
 async def _by_topics(provider: OpenAIProvider, stack: AsyncExitStack) -> Ask:
     broker = await connect("embedded:")
     stack.push_async_callback(broker.close)
-    house = House(broker, "persistent://tg/flow", "non-persistent://tg/request", stack)
+    house = House(broker, "persistent://tg/flow", "non-persistent://tg/request", stack, ENTRIES)
     flow, responses = house.flow(), await house.hear(house.topic("responses"))
-    prompts = Prompts(ENTRIES, ["default"])
-    worker = Worker(broker, [flow], prompts, lambda _: provider, config_topic=None, drain_timeout=30.0)
-    working = Working(worker, asyncio.create_task(worker.run()))
-    stack.push_async_callback(working.stop)
-    await working.ready()
+    await house.work(flow, provider, config=True)
 
     async def ask(prompt: str, **terms: Any) -> Any:
         [response] = await responses.under(await house.send(flow, prompt, **terms))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trustgraph_prompt.cli import options
+from trustgraph_prompt.llm import api_key
 
 
 @pytest.mark.parametrize("variable", ["OPENAI_API_KEY", "OTHER_API_KEY"])
@@ -15,14 +15,14 @@ def test_a_key_comes_from_a_file_before_the_variable(
 ) -> None:
     monkeypatch.delenv(f"{variable}_FILE", raising=False)
     monkeypatch.setenv(variable, "from the variable")
-    assert options.api_key(variable) == "from the variable"
+    assert api_key.from_environment(variable) == "from the variable"
 
     (tmp_path / "key").write_text("from the file\n")
     monkeypatch.setenv(f"{variable}_FILE", str(tmp_path / "key"))
-    assert options.api_key(variable) == "from the file"
+    assert api_key.from_environment(variable) == "from the file"
 
 
 def test_a_key_that_is_nowhere_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_SUCH_KEY", raising=False)
 
-    assert options.api_key("NO_SUCH_KEY") is None
+    assert api_key.from_environment("NO_SUCH_KEY") is None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from trustgraph_prompt.cli.providers import Providers
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.llm import Provider, ScriptedProvider
 from trustgraph_prompt.worker.callers import Callers
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
+from trustgraph_prompt.worker.providers import Providers
 
 
 class Closing(ScriptedProvider):

@@ -32,3 +32,10 @@ def test_the_examples_do_what_the_guide_says(name: str, least: int) -> None:
     result = doctest.DocTestRunner().run(examples, out=report.append)
     assert result.attempted >= least
     assert not result.failed, "".join(report)
+
+
+def test_a_program_runs_the_worker_as_the_guide_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(DOCS.parent)
+    guide = (DOCS / "running.md").read_text("utf-8")
+    [program] = re.findall(r"^```python\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    exec(compile(program, "running.md", "exec", dont_inherit=True), {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from trustgraph_prompt.cli import options
-from trustgraph_prompt.cli.service import Service, serve
 from trustgraph_prompt.errors import FlowError
 
 EXAMPLE = (
@@ -37,17 +36,16 @@ def command(
     """
     from trustgraph_prompt import bundled
     from trustgraph_prompt.llm import Limits
-    from trustgraph_prompt.worker import Prompts, flow
+    from trustgraph_prompt.worker import Prompts, Service, flow, process
     from trustgraph_prompt.worker.trustgraph import CONCURRENCY, Processor
 
     processor = None
     options.check_trustgraph(flows, trustgraph=trustgraph)
+    provider = options.providers(script, base_url, model, prefill, native_schema)
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
         processor = Processor(id, "text-completion", concurrency, asks_topics=False, space=space)
-        options.provider(
-            script, base_url, model or "each flow's", prefill, native_schema
-        )  # who answers is known
+        provider(model or "each flow's")  # who answers is known
         served = []
     else:
         served = flow.load(flows or bundled.flows() / "completion", processor=id)
@@ -60,15 +58,15 @@ def command(
                 found=other.input.kind,
                 expected="text-completion",
             )
-    serve(
-        Service(
-            broker,
-            served,
-            Prompts(workspaces={flow.workspace for flow in served}),
-            lambda named: options.provider(script, base_url, named or model, prefill, native_schema),
-            Limits(concurrency, requests_per_minute, tokens_per_minute),
-            http=http,
-            drain_timeout=drain_timeout,
-            processor=processor,
-        )
+    service = Service(
+        broker,
+        served,
+        Prompts(workspaces={flow.workspace for flow in served}),
+        provider,
+        Limits(concurrency, requests_per_minute, tokens_per_minute),
+        config_topic=None,
+        processor=processor,
+        drain_timeout=drain_timeout,
+        connect=options.connect,
     )
+    process.run(service, http=http)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
@@ -225,10 +224,22 @@ def provider(
             "who answers? say --base-url URL and --model NAME, or --provider scripted:PATH "
             "(or set TRUSTGRAPH_PROMPT_BASE_URL and TRUSTGRAPH_PROMPT_MODEL)"
         )
-    from trustgraph_prompt.llm import OpenAIProvider
+    from trustgraph_prompt.llm import OpenAIProvider, api_key
 
     kind = cast("Literal['assistant', 'vllm', 'prefix'] | None", prefill and prefill.value)
-    return OpenAIProvider(base_url, model, api_key=api_key(), prefill=kind, native_schema=native_schema)
+    key = api_key.from_environment()
+    return OpenAIProvider(base_url, model, api_key=key, prefill=kind, native_schema=native_schema)
+
+
+def providers(
+    script: str | None,
+    base_url: str | None,
+    model: str | None,
+    prefill: Prefill | None,
+    native_schema: bool | None,
+) -> Callable[[str | None], Provider]:
+    """What gives the provider of a model, for None of the one that the options name; raises as `provider`."""
+    return lambda named: provider(script, base_url, named or model, prefill, native_schema)
 
 
 def check_trustgraph(flows: Path | None, *, trustgraph: bool) -> None:
@@ -366,21 +377,6 @@ def _scripted(script: str) -> Provider:
     from trustgraph_prompt.llm import ScriptedProvider
 
     return ScriptedProvider.load(recording(script))
-
-
-def api_key(variable: str = "OPENAI_API_KEY") -> str | None:
-    """What an environment variable holds, or the file that `<variable>_FILE` names. Raises `ConfigError`."""
-    if path := os.environ.get(f"{variable}_FILE"):
-        if key := read_text(Path(path)).strip():
-            return key
-        raise ConfigError(f"is empty, and {variable}_FILE says that it holds the key", where=path)
-    return os.environ.get(variable)
-
-
-def about_key(variable: str = "OPENAI_API_KEY") -> str:
-    """Whether a key was sent, and who gave it."""
-    given = next((name for name in (f"{variable}_FILE", variable) if os.environ.get(name)), None)
-    return f"the key of {given} was sent" if given else f"no key was sent: set {variable} or {variable}_FILE"
 
 
 async def connect(url: str) -> Broker:

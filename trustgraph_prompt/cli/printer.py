@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trustgraph_prompt.cli import cut, options, output
+from trustgraph_prompt.cli import cut, output
 from trustgraph_prompt.errors import ProviderAuthentication, Reason
+from trustgraph_prompt.llm import api_key
 from trustgraph_prompt.wire import canonical
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Printer:
         if outcome.cause is not None:
             output.note(f"error: {outcome.cause}")
         if isinstance(outcome.cause, ProviderAuthentication):
-            output.note(options.about_key())
+            output.note(api_key.about())
         if not outcome.ok and outcome.reason is not Reason.PROVIDER_ERROR:
             why = f"error: {outcome.reason.value}"
             output.note(why if objects else f"{why}: {outcome.explain()}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from trustgraph_prompt.cli import options
-from trustgraph_prompt.cli.service import Service, serve
 
 EXAMPLE = (
     "Example:  trustgraph-prompt run --broker pulsar://localhost:6650 --http 0.0.0.0:8000 "
@@ -43,11 +42,12 @@ def command(
     from trustgraph_prompt import bundled
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.prompts import files
-    from trustgraph_prompt.worker import Prompts, flow
+    from trustgraph_prompt.worker import Prompts, Service, flow, process
     from trustgraph_prompt.worker.trustgraph import CONCURRENCY, Processor
 
     processor = None
     options.check_trustgraph(flows, trustgraph=trustgraph)
+    provider = options.providers(script, base_url, model, prefill, native_schema)
     if templates is None and not trustgraph:
         templates = bundled.templates()
     entries = files.load(templates) if templates else {}
@@ -55,7 +55,7 @@ def command(
         concurrency = concurrency or CONCURRENCY
         answered_here = script is not None or base_url is not None
         if answered_here:
-            options.provider(script, base_url, model, prefill, native_schema)  # who answers is known
+            provider(None)  # who answers is known
         processor = Processor(id, concurrency=concurrency, asks_topics=not answered_here, space=space)
         served = []
     else:
@@ -63,17 +63,16 @@ def command(
     prompts = Prompts(entries, {flow.workspace for flow in served})
     for refusal in prompts.base.refused.values():
         raise refusal
-    serve(
-        Service(
-            broker,
-            served,
-            prompts,
-            lambda named: options.provider(script, base_url, named or model, prefill, native_schema),
-            Limits(concurrency, requests_per_minute, tokens_per_minute),
-            http=http,
-            drain_timeout=drain_timeout,
-            cache=options.cache(cache),
-            config_topic=topic,
-            processor=processor,
-        )
+    service = Service(
+        broker,
+        served,
+        prompts,
+        provider,
+        Limits(concurrency, requests_per_minute, tokens_per_minute),
+        cache=options.cache(cache),
+        config_topic=topic,
+        processor=processor,
+        drain_timeout=drain_timeout,
+        connect=options.connect,
     )
+    process.run(service, http=http)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from trustgraph_prompt.worker.answer import Answer
 from trustgraph_prompt.worker.config import Prompts
-from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.flow import Flow, Input, Outputs
+from trustgraph_prompt.worker.process import Service
 from trustgraph_prompt.worker.worker import Worker
 
-__all__ = ["Answer", "Flow", "Prompts", "Worker"]
+__all__ = ["Answer", "Flow", "Input", "Outputs", "Prompts", "Service", "Worker"]

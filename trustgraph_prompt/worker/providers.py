@@ -1,28 +1,23 @@
-"""Who answers for each flow of a worker process."""
+"""Who answers for each flow of a worker."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from trustgraph_prompt.cli import options
 from trustgraph_prompt.errors import FlowError
+from trustgraph_prompt.llm import Provider, TopicProvider, api_key
+from trustgraph_prompt.worker.callers import Callers
+from trustgraph_prompt.worker.flow import Flow, ProviderChoice, TopicChoice
 
-if TYPE_CHECKING:
-    from trustgraph_prompt.llm import Provider
-    from trustgraph_prompt.worker import Flow
-    from trustgraph_prompt.worker.callers import Callers
-    from trustgraph_prompt.worker.flow import ProviderChoice, TopicChoice
-
-    Choice = tuple[ProviderChoice | TopicChoice | None, str | None]
+Choice = tuple[ProviderChoice | TopicChoice | None, str | None]
 
 
 class Providers:
     """The providers of the flows. Flows that want the same share it; it is closed when the last has ended.
 
     A flow that names none is answered by `default` of its model. `dress` puts what observes and limits it
-    around that of a flow. `broker` is the URL of the broker whose `callers` are used.
+    around that of a flow. `broker` is the address of the broker whose `callers` are used.
     """
 
     def __init__(
@@ -50,8 +45,6 @@ class Providers:
 
     async def released(self, flow: Flow) -> None:
         """A flow has ended."""
-        from trustgraph_prompt.worker.flow import TopicChoice
-
         choice = flow.provider, flow.model
         held = self._held[choice]
         held.flows -= 1
@@ -74,20 +67,17 @@ class Providers:
 
     def _named(self, flow: Flow) -> Provider | None:
         """The provider that the flow itself names. Raises `ConfigError`."""
-        from trustgraph_prompt.broker.urls import address
-        from trustgraph_prompt.worker.flow import ProviderChoice, TopicChoice
-
         match flow.provider:
             case TopicChoice() as over:
-                from trustgraph_prompt.llm import TopicProvider
-
-                caller = self._callers.between(over.request, over.response)
-                place = f"{address(self._broker)} {over.request}"
                 return TopicProvider(
-                    caller, model=over.model, place=place, timeout=over.timeout, again=over.again
+                    self._callers.between(over.request, over.response),
+                    model=over.model,
+                    place=f"{self._broker} {over.request}".strip(),
+                    timeout=over.timeout,
+                    again=over.again,
                 )
             case ProviderChoice() as at:
-                from trustgraph_prompt.llm import OpenAIProvider
+                from trustgraph_prompt.llm import OpenAIProvider  # aiohttp takes its time to import
 
                 return OpenAIProvider(
                     at.base_url,
@@ -110,8 +100,8 @@ class _Held:
 def _key(flow: Flow, choice: ProviderChoice) -> str | None:
     """The key, which may be missing only where the flow does not say where it is. Raises `ConfigError`."""
     if choice.key_env is None:
-        return options.api_key()
-    key = options.api_key(choice.key_env)
+        return api_key.from_environment()
+    key = api_key.from_environment(choice.key_env)
     if not key:
         raise FlowError(
             "no key there",
