@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.errors import RenderTooLong, RequestError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.llm.topic import Whole
-from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.prompts import PromptDefinition, PromptSet, Question
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker import rendering
 from trustgraph_prompt.worker.asking import put
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
@@ -19,6 +21,12 @@ from trustgraph_prompt.worker.outbox import Outbox
 from trustgraph_prompt.worker.request import Request
 
 log = logging.getLogger(__name__)
+
+SHARE_ON_THE_LOOP = 0.02
+"""Share of the limits of a rendering that may run on the event loop: 20 ms, where templates are hostile."""
+
+_aside = ThreadPoolExecutor(1, thread_name_prefix="rendering")
+"""One thread: several would together leave the event loop little."""
 
 
 class PromptRequest:
@@ -36,7 +44,7 @@ class PromptRequest:
         snapshot = self._desk.prompts.get(self._flow.workspace)
         if snapshot is None or not snapshot.prompts:
             raise RequestError(f"workspace {self._flow.workspace!r} has no prompts", type="no-configuration")
-        prompt, question = await rendering.question(snapshot, self._request.prompt, self._request.terms)
+        prompt, question = await _question(snapshot, self._request.prompt, self._request.terms)
         if missing := prompt.missing(self._request.terms):
             log.warning("%s has nothing where its terms stand: %s", prompt.id, ", ".join(missing))
         return await put(
@@ -65,3 +73,14 @@ class PromptRequest:
         provider, choice = self._desk.provider(self._flow), self._flow.provider
         uncounted = isinstance(choice, TopicChoice) and not choice.counts
         return Whole(provider) if uncounted and not self._request.streaming else provider
+
+
+async def _question(
+    prompts: PromptSet, prompt_id: str, terms: Mapping[str, object]
+) -> tuple[PromptDefinition, Question]:
+    """As `PromptSet.question`; a long one starts again beside the event loop."""
+    try:
+        return prompts.question(prompt_id, terms, share=SHARE_ON_THE_LOOP)
+    except RenderTooLong:
+        at_length = partial(prompts.question, prompt_id, terms)
+        return await asyncio.get_running_loop().run_in_executor(_aside, at_length)
