@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.deltas import CALL
 from tests.support.trustgraph_place import Place, template, until
+from tests.support.trustgraph_services import Completion
 from tests.support.workers import House
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.errors import ProviderAuthentication, ProviderRateLimit, ProviderUnavailable
@@ -132,7 +133,9 @@ async def test_a_worker_in_trustgraphs_place_shows_its_metrics_beside_ours(place
     consumer = queue(place.topics()["request"])
     await place.config.put("default", {("prompt", "template.say"): template("Say {{ text }}")})
     await place.config.start_flow("f", place.topics())
-    await place.answer()
+    limited, answered = Completion(error=("too-many-requests", "slow down")), Completion("chalk")
+    turns = iter([limited, answered])
+    await place.answer(script=lambda request: next(turns))
     metrics = (await place.work(concurrency=4)).worker.metrics
 
     await (await place.hear()).ask("say", text="chalk")
@@ -144,8 +147,8 @@ async def test_a_worker_in_trustgraphs_place_shows_its_metrics_beside_ours(place
     for name, value, labels in (
         ("tg_processor_info", 1, {"id": "prompt", "concurrency": "4"}),
         ("tg_config_version", place.config.version, {}),
-        ("tg_consumer_rate_limit_total", 0, {"consumer": consumer}),
-        ("tg_downstream_call_duration_seconds_count", 1, {"target_service": "text-completion-request"}),
+        ("tg_consumer_rate_limit_total", 1, {"consumer": consumer}),
+        ("tg_downstream_call_duration_seconds_count", 2, {"target_service": "text-completion-request"}),
     ):
         assert exposed.value(name, **labels) == value, name
     assert 'trustgraph_prompt_outcomes_total{flow="default/f"' in metrics.text().decode()
