@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cpu_time import is_linear
+from tests.support.steps import is_linear
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ContractError, Reason
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.cpu_time import is_linear
 from tests.support.hostile_texts import HOSTILE
+from tests.support.steps import is_linear
 from trustgraph_prompt import MarkdownSection, Prompt, Reason, parse_structured_output
 from trustgraph_prompt.doors import OutputParseError, PromptValidationError, RenderedPrompt
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.cpu_time import is_linear
+from tests.support.steps import is_linear
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.reader import read

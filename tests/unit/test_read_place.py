@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.cpu_time import is_linear
+from tests.support.steps import is_linear
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.reader import place
 from trustgraph_prompt.reader.place import Position, Span, State

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.cpu_time import is_linear
 from tests.support.hostile_texts import HOSTILE
+from tests.support.steps import is_linear
 from trustgraph_prompt.doors.structured_response import ResponseParser, ResponseValidator, StructuredResponse
 
 SOUND = '{"answer": "test", "items_shown": 5}'

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
+from trustgraph_prompt.errors import without_frames
 from trustgraph_prompt.language.check import check
 from trustgraph_prompt.language.nodes import File, Position
 from trustgraph_prompt.language.problem import MAX_PROBLEMS, Problem, complain
@@ -45,7 +46,7 @@ def read(source: str) -> tuple[File, list[Problem]]:
     try:
         return _read_all(plain(source), problems), problems
     except Problem as problem:
-        return File(), [*problems, problem]
+        return File(), [*problems, without_frames(problem)]
 
 
 def plain(source: str) -> str:
@@ -74,7 +75,7 @@ def _read_all(text: str, problems: list[Problem]) -> File:
             rest = _without_statement(text, problem.at) if len(problems) < MAX_PROBLEMS else None
             if rest is None:
                 raise
-            problems.append(problem)
+            problems.append(without_frames(problem))
             text = rest
         else:
             problems += wrong
