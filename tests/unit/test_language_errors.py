@@ -182,7 +182,7 @@ def test_what_follows_a_text_that_was_closed_too_early_says_where_that_began() -
 
 def test_errors_that_are_found_are_kept_without_the_frames_that_read_the_text() -> None:
     def errors(count: int) -> list[str]:
-        fields = "".join(f"  f{n}: int\n" for n in range(50))
+        fields = "".join(f"  f{n}: int\n" for n in range(20))
         return wrong("".join(f"schema A{n} b\nschema B{n}:\n{fields}" for n in range(count)))
 
     assert len(errors(16)) == 16
