@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
 from trustgraph_prompt.errors import without_frames
@@ -87,7 +88,8 @@ def _without_statement(text: str, at: Position | None) -> str | None:
     if at is None or len(text) > _MAX_RECOVERED:
         return None
     lines = text.split("\n")
-    begins = [_position(text, one.start()).line for one in _STATEMENT.finditer(text) if one["begin"]]
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    begins = [bisect_right(starts, one.start()) for one in _STATEMENT.finditer(text) if one["begin"]]
     first = max((line for line in begins if line <= at.line), default=1)
     after = min((line for line in begins if line > at.line), default=len(lines))
     gone = lines[first - 1 : after - 1]
