@@ -18,7 +18,14 @@ from uuid import uuid4
 from tenacity import RetryCallState, wait_exponential, wait_random
 
 from trustgraph_prompt.broker import Broker, Consumer, Message
-from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError, FlowError, RequestError
+from trustgraph_prompt.errors import (
+    BrokerClosed,
+    BrokerError,
+    ConfigError,
+    FlowError,
+    RequestError,
+    without_frames,
+)
 from trustgraph_prompt.retrying import error_of, retrying
 from trustgraph_prompt.wire import ConfigPush
 from trustgraph_prompt.worker.config import Prompts
@@ -293,7 +300,7 @@ class ConfigService:
             try:
                 flows[variant] = self._processor.flow(name, variant, text)
             except FlowError as error:
-                refused[variant] = error
+                refused[variant] = without_frames(error)
                 if variant in workspace.flows:
                     flows[variant] = workspace.flows[variant]
         self._refuse(self._processor.type, name, refused)
