@@ -19,7 +19,7 @@ from trustgraph_prompt.llm import OpenAIProvider
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
-pytest_plugins = ["tests.support.brokers"]
+pytest_plugins = ["tests.support.parallel", "tests.support.brokers"]
 
 
 @pytest.fixture
