@@ -124,6 +124,7 @@ async def said(process: Process) -> str:
     return (await process.stdout.readline()).decode().strip()
 
 
+@pytest.mark.alone
 async def test_processes_wake_each_other(broker: Broker, any_topic: str, start: Start) -> None:
     echoed = await broker.consumer(f"{any_topic}-echo", "s")
     echo = await start(ECHO, any_topic)

@@ -312,7 +312,6 @@ async def test_a_request_is_served_once_what_was_wrong_is_mended(house: House) -
     assert await seen(house.broker, Place.of(flow)) == []
 
 
-@pytest.mark.timeout(300)
 async def test_more_letters_than_are_put_back_at_once(broker: Broker, place: Place) -> None:
     consumer = await broker.consumer(place.topic, place.subscription)
     producer = await broker.producer(place.topic)

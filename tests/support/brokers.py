@@ -1,4 +1,4 @@
-"""Pytest plugin: brokers for tests. `broker_url` and `space` run a test over memory, file and a real Pulsar."""
+"""Pytest plugin: brokers for tests; `broker_url` and `space` run a test over memory, file and Pulsar."""
 
 from __future__ import annotations
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import json
+import pickle
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -110,18 +112,40 @@ class _InOrder(LoadScheduling):  # type: ignore[misc]
         self.maxschedchunk = 1
 
     def _send_tests(self, node: object, count: int) -> None:
-        while 0 < count < len(self.pending) and self._group(count - 1) == self._group(count) != "":
+        groups = self.config.stash[_COLLECTED].groups
+        while 0 < count < len(self.pending):
+            group = groups.get(self.pending[count])
+            if group is None or group != groups.get(self.pending[count - 1]):
+                break
             count += 1
         super()._send_tests(node, count)
 
-    def _group(self, place: int) -> str:
-        """What xdist puts behind the name of a test; its parameters may have an @ of their own."""
-        behind = str(self.collection[self.pending[place]]).rpartition("]")[2]
-        return behind.rpartition("@")[2] if "@" in behind else ""
+
+@dataclass
+class _Collected:
+    """What only the processes know that collect the tests, and the controller needs."""
+
+    pulsar: bool
+    """Whether any test needs it."""
+    spaces: int
+    """How many want a tenant of their own."""
+    groups: dict[int, str]
+    """By the place of the test."""
+
+    @classmethod
+    def of(cls, items: list[pytest.Item]) -> _Collected:
+        needing = [item for item in items if _has(item, "pulsar")]
+        marks = enumerate(item.get_closest_marker("xdist_group") for item in items)
+        return cls(
+            pulsar=bool(needing),
+            spaces=sum(not {"space", "pulsar_space"}.isdisjoint(_fixtures(item)) for item in needing),
+            groups={place: mark.args[0] for place, mark in marks if mark},
+        )
 
 
 _FOLDER: Final = pytest.StashKey[Path]()
 _PULSAR: Final = pytest.StashKey[SharedPulsar]()
+_COLLECTED: Final = pytest.StashKey[_Collected]()
 _STARTING: Final = pytest.StashKey[_Starting]()
 
 
@@ -159,25 +183,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Only who collects the tests knows whether they need Pulsar, and for how many it wants a tenant."""
-    needing = [item for item in session.items if _has(item, "pulsar")]
-    if not needing or session.config.option.collectonly:
-        return
-    spaces = sum(not {"space", "pulsar_space"}.isdisjoint(item.fixturenames) for item in needing)  # type: ignore[attr-defined]
-    if worker := _workerinput(session.config).get("workerid"):
-        (session.config.stash[_FOLDER] / f"{worker}.wants").write_text(str(spaces))
-    else:
-        _start(session.config, spaces)
+    config, collected = session.config, _Collected.of(session.items)
+    if worker := _workerinput(config).get("workerid"):
+        (config.stash[_FOLDER] / worker).write_bytes(pickle.dumps(collected))
+    elif not config.option.collectonly:
+        _begin(config, collected)
 
 
 def pytest_xdist_node_collection_finished(node: Any) -> None:
-    wants = node.config.stash[_FOLDER] / f"{node.gateway.id}.wants"
-    if wants.exists() and _STARTING not in node.config.stash:
-        _start(node.config, int(wants.read_text()))
+    if _COLLECTED not in node.config.stash:
+        _begin(node.config, pickle.loads((node.config.stash[_FOLDER] / node.gateway.id).read_bytes()))
 
 
-def _start(config: pytest.Config, spaces: int) -> None:
-    config.stash[_STARTING] = _Starting(config.stash[_PULSAR], spaces)
+def _begin(config: pytest.Config, collected: _Collected) -> None:
+    config.stash[_COLLECTED] = collected
+    if collected.pulsar:
+        config.stash[_STARTING] = _Starting(config.stash[_PULSAR], collected.spaces)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -203,3 +224,7 @@ def _workerinput(config: pytest.Config) -> dict[str, str]:
 
 def _has(item: pytest.Item, mark: str) -> bool:
     return item.get_closest_marker(mark) is not None
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    return getattr(item, "fixturenames", [])

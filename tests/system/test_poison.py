@@ -157,7 +157,7 @@ async def topic(pulsar_site: Site, pulsar_space: str) -> AsyncIterator[Topic]:
         yield Topic(pulsar_space, pulsar_site, broker, requests, responses)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.alone
 async def test_poison_becomes_dead_letters_delays_nobody_and_is_served_after_a_mend(
     topic: Topic, tell: Callable[..., None]
 ) -> None:
@@ -179,7 +179,8 @@ async def test_poison_becomes_dead_letters_delays_nobody_and_is_served_after_a_m
     assert unknown["content"]["terms"] == {"text": "chalk"}
 
     said_later = {**SAID, "prompt": "later"}
-    await config.push(topic.broker, topic.space, {"template.later": entry("Say {{ text }}, later")})
+    changes = {"template.later": entry("Say {{ text }}, later")}
+    await config.push(topic.broker, topic.space, changes, topic=str(topic.site.config_topic))
     worker.send_signal(15)
     await worker.wait()
     topic.site.answers(SAID, said_later, {**SAID, "prompt": "fail"})

@@ -7,8 +7,7 @@ import itertools
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median, quantiles
 from typing import Any
@@ -16,16 +15,15 @@ from typing import Any
 import pytest
 
 from tests.support.model_server import ModelServer, Reply, streamed
-from tests.support.pulsar_server import PulsarServer
 from tests.support.pulsar_traffic import FLOW
 from tests.support.restless_model import TEMPLATES
 from tests.support.worker_processes import Process, Site
 from tests.support.workers import Heard, entry, listening
-from trustgraph_prompt.broker import Broker, Producer, connect
+from trustgraph_prompt.broker import Producer, connect
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import config
 
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.pulsar, pytest.mark.alone]
 
 PROMPTS = 999
 """Beside the system message."""
@@ -49,12 +47,6 @@ class Prompts:
         """The first generation, of all."""
         await self._push(["system", "hot", *(f"t{n}" for n in range(PROMPTS - 1))])
 
-    async def clear(self) -> None:
-        keys = ["system", *(f"template.{name}" for name in ["hot", *(f"t{n}" for n in range(PROMPTS - 1))])]
-        async with asyncio.TaskGroup() as sending:
-            for key in keys:
-                sending.create_task(self._producer.send(b"", key=f"{self._workspace}/{key}"))
-
     async def change(self, over: asyncio.Event) -> None:
         """Push generations at a steady pace."""
         async with asyncio.TaskGroup() as pushing:
@@ -74,18 +66,6 @@ class Prompts:
                 sending.create_task(
                     self._producer.send(data.encode(), key=key, properties={config.PUSH: id, **more})
                 )
-
-
-@asynccontextmanager
-async def laid(broker: Broker, server: PulsarServer, workspace: str) -> AsyncIterator[Prompts]:
-    """The prompts on the config topic, which others find as it was."""
-    prompts = Prompts(await broker.producer(config.TOPIC), workspace)
-    try:
-        await prompts.lay()
-        yield prompts
-    finally:
-        await prompts.clear()
-        server.put(f"{config.TOPIC.replace('://', '/')}/compaction")
 
 
 class Judge:
@@ -180,9 +160,7 @@ class Asking:
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.timeout(300)
 async def test_fifty_changes_a_second_to_a_thousand_prompts_mix_nothing_and_delay_nobody(
-    pulsar: PulsarServer,
     pulsar_site: Site,
     pulsar_space: str,
     server: ModelServer,
@@ -199,8 +177,9 @@ async def test_fifty_changes_a_second_to_a_thousand_prompts_mix_nothing_and_dela
     async with (
         await connect(pulsar_site.url) as broker,
         listening(broker, responses) as heard,
-        laid(broker, pulsar, pulsar_space) as prompts,
     ):
+        prompts = Prompts(await broker.producer(str(pulsar_site.config_topic)), pulsar_space)
+        await prompts.lay()
         worker = await pulsar_site.run()
         asking = Asking(await broker.producer(requests), heard, worker)
         await asking.phase(Latencies())

@@ -17,7 +17,7 @@ from tests.support.worker_processes import Process, Site
 from trustgraph_prompt.worker import Answer
 from trustgraph_prompt.worker.answer import object_id
 
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.pulsar, pytest.mark.alone]
 
 KILLS = 50
 REPLICAS = 3
@@ -63,7 +63,6 @@ class Replicas:
         await asyncio.gather(*self._starting)
 
 
-@pytest.mark.timeout(400)
 async def test_fifty_kills_lose_no_request_and_no_object(
     pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
 ) -> None:

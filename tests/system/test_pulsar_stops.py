@@ -19,7 +19,7 @@ from tests.support.restless_model import RestlessModel
 from tests.support.worker_processes import Site
 from trustgraph_prompt.worker.serving import SECONDS_TO_GIVE_UP
 
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.pulsar, pytest.mark.alone]
 
 SECONDS_BETWEEN = 0.02
 
@@ -66,7 +66,6 @@ def answered_again(flow: Traffic) -> int:
     return len(flow.heard.messages) - len({m.properties["id"] for m in flow.heard.messages})
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("persistent", "bar"), [(True, 0), (False, 1)], ids=["persistent", "non-persistent"])
 async def test_a_rolling_restart_of_two_replicas(
     pulsar_site: Site,

@@ -102,7 +102,7 @@ async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds * SECOND)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.alone
 async def test_every_request_of_a_storm_ends_and_no_limit_is_passed(server: ModelServer) -> None:
     storm = Storm()
     server.reply = storm.reply
