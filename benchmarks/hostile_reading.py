@@ -1,6 +1,7 @@
 """What the worst texts cost: CPU time for 1 MB of each, whole or as it comes, and the memory that it takes.
 
-`python benchmarks/hostile_reading.py [SEARCH]` looks that many seconds for worse ones.
+`python benchmarks/hostile_reading.py [SEARCH]` looks that many seconds for worse ones. Exits with 1 where the
+time of any text grows faster than the text.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from trustgraph_prompt.reader import StreamReader, read
 
 MEGABYTE = 1_000_000
 BAR = 0.2  # seconds for a megabyte
+GROWTH = 30  # times the time for ten times the text: linear is 10, quadratic 100
 CHUNK = 64
 SHOWN = 12
 STRICT = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
@@ -25,7 +27,10 @@ CONTRACTS = {
     "jsonl": Contract.from_schema(None, format="jsonl"),
     "jsonl, schema": Contract.from_schema(STRICT, format="jsonl"),
     "jsonl, repair": Contract.from_schema(STRICT, format="jsonl", repair=True),
+    "one block": Contract.from_schema(STRICT, fences="one"),
 }
+BLOCKS = ["```json\n", "```json\n```\n", "```json\n{} ```\n", '```json {"a": ']
+TEXTS = [*HOSTILE.values(), *BLOCKS]
 
 
 def text_of(token: str, size: int) -> str:
@@ -96,14 +101,21 @@ def search(limit: float) -> None:
 
 def main() -> None:
     rows: list[tuple[float, str, str, float]] = []
-    for token in HOSTILE.values():
+    too_fast: list[str] = []
+    for token in TEXTS:
         text = text_of(token, MEGABYTE)
+        tenth_of_it = text[: MEGABYTE // 10]
         for name, contract in CONTRACTS.items():
-            tenth = seconds(text[: MEGABYTE // 10], contract, 2)
-            took = seconds(text, contract, 1)
+            tenth = seconds(tenth_of_it, contract, 2)
+            took = seconds(text, contract, 2)
             rows.append((took, name, token, took / tenth))
+            if took > GROWTH * tenth:
+                too_fast.append(f"{took / tenth:.0f}x  {name:14} {token!r}")
+        tenth, took = (seconds_streamed(each, CONTRACTS["jsonl"]) for each in (tenth_of_it, text))
+        if took > GROWTH * tenth:
+            too_fast.append(f"{took / tenth:.0f}x  {'in chunks':14} {token!r}")
     rows.sort(reverse=True)
-    print(f"{len(HOSTILE)} texts of 1 MB, slowest first: CPU time (bar: {BAR * 1e3:.0f} ms), against a tenth")
+    print(f"{len(TEXTS)} texts of 1 MB, slowest first: CPU time (bar: {BAR * 1e3:.0f} ms), against a tenth")
     print("of the text (linear: 10x), in chunks of 64 characters, and memory beside the result\n")
     for took, name, token, growth in rows[:SHOWN]:
         text = text_of(token, MEGABYTE)
@@ -117,6 +129,8 @@ def main() -> None:
         print(f"  {name:14} at most {max(times) * 1e3:.0f} ms, {over} of {len(times)} over the bar")
     if len(sys.argv) > 1:
         search(float(sys.argv[1]))
+    if too_fast:
+        sys.exit("\n".join([f"  more than {GROWTH}x the time for 10x the text:", *too_fast]))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cost import Usage
@@ -77,6 +77,8 @@ __all__ = [
     "TopicInvalid",
     "TrustgraphPromptError",
 ]
+
+E = TypeVar("E", bound=BaseException)
 
 
 class Reason(StrEnum):
@@ -452,3 +454,17 @@ def excerpt(text: str | bytes, limit: int = 200) -> str:
     if isinstance(text, bytes):
         text = text[: 4 * limit + 4].decode(errors="replace")
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def without_frames(error: E) -> E:
+    """The error as a value to keep; its causes stay, and lose their frames as well.
+
+    A traceback keeps every frame that the error passed alive, with all local variables.
+    """
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        link.__traceback__ = link.__context__ = None
+        link = link.__cause__
+    return error

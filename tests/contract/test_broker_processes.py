@@ -7,17 +7,15 @@ import shutil
 import signal
 import sqlite3
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from statistics import median
 from typing import TypeVar
 
 import pytest
 
 from trustgraph_prompt.broker import Broker, Consumer, Producer, Reader, connect
-from trustgraph_prompt.broker.embedded import engine
+from trustgraph_prompt.broker.embedded import engine, link
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, SubscriptionBusy
 
 Process = asyncio.subprocess.Process
@@ -43,7 +41,10 @@ print(message.data.decode(), flush=True)
 await asyncio.sleep(600)
 """
 
+#: Nobody looks for news by himself: a message is heard of by being woken, or never.
 ECHO = """
+from trustgraph_prompt.broker.embedded import link
+link._PATROL_SECONDS = 3600.0
 consumer = await broker.consumer(topic, "echo")
 producer = await broker.producer(topic + "-echo")
 print("ready", flush=True)
@@ -124,22 +125,20 @@ async def said(process: Process) -> str:
     return (await process.stdout.readline()).decode().strip()
 
 
-@pytest.mark.alone
-async def test_processes_wake_each_other(broker: Broker, any_topic: str, start: Start) -> None:
+async def test_processes_wake_each_other(
+    broker: Broker, any_topic: str, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "_PATROL_SECONDS", 3600.0)
     echoed = await broker.consumer(f"{any_topic}-echo", "s")
     echo = await start(ECHO, any_topic)
     assert await said(echo) == "ready"
     producer = await broker.producer(any_topic)
-    took = []
     for number in range(30):
-        started = time.monotonic()
         await producer.send(b"%d" % number)
-        message = await echoed.receive()
+        message = await asyncio.wait_for(echoed.receive(), 60)
         assert message is not None
         assert message.data == b"%d" % number
         await echoed.acknowledge(message)
-        took.append(time.monotonic() - started)
-    assert median(took) < 0.25, "they look for news only once a second"
 
 
 @pytest.mark.parametrize("type", ["shared", "exclusive"])
@@ -156,18 +155,16 @@ async def test_what_a_dead_process_held_comes_again(
             await broker.consumer(topic, "s")
     holder.send_signal(end)
     await holder.wait()
-    died = time.monotonic()
-    while True:
-        try:
-            consumer = await broker.consumer(topic, "s")
-            break
-        except SubscriptionBusy:
-            assert time.monotonic() - died < 10
-            await asyncio.sleep(0.05)
-    message = await consumer.receive()
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                consumer = await broker.consumer(topic, "s")
+                break
+            except SubscriptionBusy:
+                await asyncio.sleep(0.05)
+        message = await consumer.receive()
     assert message is not None
     assert message.data == b"held"
-    assert time.monotonic() - died < 10
 
 
 async def test_a_waiting_consumer_is_given_what_a_dead_process_held(

@@ -95,9 +95,11 @@ async def test_no_answer_is_told_from_a_place_that_is_gone(
     await consumer.check()
 
 
-async def is_told_at_once(asked: Consumer | Reader) -> None:
-    with pytest.raises(BrokerUnavailable):
-        await asyncio.wait_for(asked.check(), 0.75 * CHECK_SECONDS)
+async def is_told_late(asked: Consumer | Reader) -> bool:
+    """Whether an answer was waited for as long as one may take."""
+    with pytest.raises(BrokerUnavailable) as told:
+        await asked.check()
+    return f"in {CHECK_SECONDS:g} s" in str(told.value)
 
 
 @pytest.mark.parametrize("persistence", ["persistent", "non-persistent"])
@@ -110,10 +112,8 @@ async def test_that_the_connection_is_gone_is_told_at_once(
     proxy.cut()
     try:
         for asked in (consumer, reader):
-            try:
-                await is_told_at_once(asked)
-            except TimeoutError:  # it had been asked before the client noticed
-                await is_told_at_once(asked)
+            if await is_told_late(asked):  # it had been asked before the client noticed
+                assert not await is_told_late(asked)
     finally:
         proxy.flowing.set()
 

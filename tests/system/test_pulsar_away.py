@@ -33,8 +33,8 @@ SECONDS_BETWEEN_REQUESTS = 0.05
 AHEAD = 100
 """So many requests may wait for an answer before no more are made: a slow machine builds up no backlog."""
 SECONDS_TO_COME_BACK = 180.0
-SECONDS_TO_SAY_SO = 10.0
-"""Until a worker says that its broker is gone; about five where the machine is its own."""
+SECONDS_TO_SAY_SO = 50.0
+"""Until a worker has said that its broker is gone: ten times what it takes on a machine of its own."""
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def answered(flow: Traffic) -> Counter[str]:
 async def says_that_it_is_away(worker: Process) -> float:
     """How many seconds it takes the worker to say so."""
     began = time.monotonic()
-    await worker.shows("/readyz", '"ready": false', SECONDS_TO_COME_BACK)
+    await worker.shows("/readyz", '"ready": false', SECONDS_TO_SAY_SO)
     seconds = time.monotonic() - began
     await worker.shows("/metrics", "trustgraph_prompt_ready 0.0")
     await worker.shows("/metrics", 'trustgraph_prompt_healthy{part="consumer of flow f"} 0.0')
@@ -146,7 +146,6 @@ async def test_a_broker_that_is_killed_under_load_loses_nothing_and_no_call_is_p
         seconds_to_be_ready_again=" ".join(f"{seconds:.1f}" for seconds in recoveries),
         seconds=f"{time.monotonic() - began:.0f}",
     )
-    assert told < SECONDS_TO_SAY_SO
     assert not unanswered
     assert {answer.request for answer in answers} == set(flow.sent)
     assert not named - objects

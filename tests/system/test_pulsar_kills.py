@@ -17,7 +17,7 @@ from tests.support.worker_processes import Process, Site
 from trustgraph_prompt.worker import Answer
 from trustgraph_prompt.worker.answer import object_id
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.alone]
+pytestmark = pytest.mark.pulsar
 
 KILLS = 50
 REPLICAS = 3

@@ -113,11 +113,10 @@ async def test_the_service_is_called_as_the_environment_says(site: Site, collect
 
 
 async def test_a_collector_that_is_away_holds_up_neither_requests_nor_the_end(site: Site) -> None:
-    began = asyncio.get_running_loop().time()
-
-    await serve_one(site, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1", OTEL_EXPORTER_OTLP_TIMEOUT="600")
-
-    assert asyncio.get_running_loop().time() - began < SECONDS
+    async with asyncio.timeout(SECONDS):
+        await serve_one(
+            site, OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:1", OTEL_EXPORTER_OTLP_TIMEOUT="600"
+        )
 
 
 def test_variables_that_nobody_understands_are_a_wrong_configuration(site: Site) -> None:

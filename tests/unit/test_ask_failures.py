@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
 
 from tests.support.asking import Asked, Script, cut, lines, numbers, why
+from tests.support.errors import holds_frames
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.llm import RuntimeConfig, ScriptedAnswer
+from trustgraph_prompt.llm import Call, Delta, RuntimeConfig, ScriptedAnswer
 
 TOO_LONG = errors.ProviderInvalidRequest("2103 tokens exceed the context")
 GONE = errors.ProviderUnavailable("gone")
@@ -104,3 +106,28 @@ async def test_what_cannot_be_put_right_is_told_beside_what_stands(asked: Asked,
     assert [rejected.raw for rejected in outcome.rejected] == ['{"n": "two"}']
     assert "2103 tokens" in str(outcome.issues[-1])
     assert isinstance(outcome.cause, errors.ProviderInvalidRequest)
+
+
+@pytest.mark.parametrize("before", ["", "half an ans"])
+async def test_a_failure_is_kept_with_its_cause_and_without_frames(asked: Asked, before: str) -> None:
+    outcome = await asked(Lost(before), format="text")
+
+    assert isinstance(outcome.cause, errors.ProviderInvalidRequest)
+    assert isinstance(outcome.cause.__cause__, OSError)
+    assert not holds_frames(outcome.cause)
+
+
+class Lost(Script):
+    """A model whose network breaks after some text."""
+
+    def __init__(self, before: str) -> None:
+        super().__init__(ScriptedAnswer(before))
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        async for delta in super().stream(call):
+            if delta.text:
+                yield delta
+        try:
+            raise OSError("the network")
+        except OSError as error:
+            raise errors.ProviderInvalidRequest("it broke") from error

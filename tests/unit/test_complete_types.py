@@ -9,6 +9,7 @@ from typing import Any, assert_type
 import pytest
 from pydantic import BaseModel, ValidationError, field_validator
 
+from tests.support.errors import holds_frames
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
 from trustgraph_prompt.llm import Limiter, Limits, Provider, Response, RetryPolicy, ScriptedProvider
@@ -127,6 +128,7 @@ async def test_what_the_class_alone_refuses_is_invalid_too() -> None:
     assert error.outcome.value is None
     assert isinstance(error.__cause__, StructuredOutputInvalid)
     assert isinstance(error.__cause__.__cause__, ValidationError)
+    assert not holds_frames(error.__cause__)
 
 
 async def test_what_the_class_refuses_can_be_asked_for_again() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.cpu_time import is_linear
+from tests.support.steps import is_linear
 from trustgraph_prompt.contract import Contract, Invariant
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 

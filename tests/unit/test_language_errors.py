@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from tests.support.memory import bytes_beside_the_result
 from trustgraph_prompt.errors import ConfigError, LanguageError
 from trustgraph_prompt.language import parse
 
@@ -177,3 +178,12 @@ def test_at_most_twenty_problems_are_told() -> None:
 def test_what_follows_a_text_that_was_closed_too_early_says_where_that_began() -> None:
     said = wrong('prompt a: """\nnot closed\n\nprompt b: """\ntext\n"""\n')
     assert said[0].startswith("5:1: this follows a text that began in line 1: are all quotes closed?")
+
+
+def test_errors_that_are_found_are_kept_without_the_frames_that_read_the_text() -> None:
+    def errors(count: int) -> list[str]:
+        fields = "".join(f"  f{n}: int\n" for n in range(20))
+        return wrong("".join(f"schema A{n} b\nschema B{n}:\n{fields}" for n in range(count)))
+
+    assert len(errors(16)) == 16
+    assert bytes_beside_the_result(lambda: errors(16)) < 6 * bytes_beside_the_result(lambda: errors(4))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.steps import is_linear
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ConfigError, LanguageError
 from trustgraph_prompt.prompts import PromptSet, files
@@ -219,11 +220,14 @@ def test_a_file_of_schemas_alone_has_no_entries(file: Path) -> None:
     assert entries(file, "schema X:\n    a: int\n") == {}
 
 
-def test_a_thousand_prompts_in_one_file_are_read_in_seconds(file: Path) -> None:
+def test_a_thousand_prompts_in_one_file_are_read_in_linear_time(file: Path) -> None:
     one = 'prompt p{n} expecting any[] as jsonl: "Say {{{{ word }}}}"\n    attempts: 2\n'
-    began = time.process_time()
-    assert len(entries(file, "".join(one.format(n=n) for n in range(1000)))) == 1000
-    assert time.process_time() - began < 30
+
+    def read(count: int) -> None:
+        assert len(entries(file, "".join(one.format(n=n) for n in range(count)))) == count
+
+    read(1000)
+    assert is_linear(read, 25)
 
 
 @pytest.mark.parametrize(
@@ -238,14 +242,31 @@ def test_a_thousand_prompts_in_one_file_are_read_in_seconds(file: Path) -> None:
     ],
     ids=["a megabyte", "brackets", "nested", "digits", "zero", "no such language"],
 )
-def test_hostile_files_are_refused_in_time(file: Path, source: str, told: str) -> None:
+def test_hostile_files_are_refused(file: Path, source: str, told: str) -> None:
     file.write_text(source)
-    began = time.process_time()
     with pytest.raises(ConfigError) as raised:
         files.load(file)
     assert told in str(raised.value)
     assert len(str(raised.value)) < 2_000
-    assert time.process_time() - began < 20
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        lambda size: 'prompt p: "x"\n    example:\n        answer: "' + "y" * size,
+        lambda size: 'prompt p: "x"\n    terms: ' + "[" * size,
+        lambda size: 'prompt p: "x"\n    terms: {t: ' + "9" * size + "}\n",
+        lambda size: "{% raw %}" * size,
+    ],
+    ids=["an open text", "nested", "digits", "no such language"],
+)
+def test_hostile_files_are_refused_in_linear_time(file: Path, source: Callable[[int], str]) -> None:
+    def refused(size: int) -> None:
+        file.write_text(source(size))
+        with pytest.raises(ConfigError):
+            files.load(file)
+
+    assert is_linear(refused, 2_000)
 
 
 def test_a_file_that_is_no_text_is_refused(file: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.errors import holds_frames
 from trustgraph_prompt.errors import PromptError, RenderError, RequestError, TemplateError
 from trustgraph_prompt.prompts import PromptSet
 
@@ -112,6 +113,7 @@ def test_a_bad_entry_costs_itself_alone(text: str | bytes, said: str) -> None:
     assert list(prompts.refused) == ["template.bad"]
     assert said in str(prompts.refused["template.bad"])
     assert str(prompts.refused["template.bad"]).startswith("template.bad")
+    assert not holds_frames(prompts.refused["template.bad"])
 
 
 def test_the_last_good_version_stays_until_the_entry_is_good_again_or_gone() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.cpu_time import is_linear
+from tests.support.steps import is_linear
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.reader import read
 
-LONG = 1_000  # and four times that
+LONG = 1_000
 CONTRACTS = {format: Contract.from_schema(None, format=format, repair=True) for format in ("json", "jsonl")}
 STARTS = ["", "{", "{'", '{"a":[{"b":"']
 TOKENS = [

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.cpu_time import cpu_seconds
+from tests.support.steps import steps
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderUnavailable, Reason, StructuredOutputInvalid
@@ -131,9 +131,12 @@ class TestExplain:
         assert "line" not in replace(outcome, calls=(CallReport("continue", "[]"),)).explain()
 
     def test_takes_no_longer_the_larger_what_is_refused(self) -> None:
-        outcome = read('{"a": [' + '{"b": 1},' * 200_000 + "oops]}", "jsonl")
-        assert cpu_seconds(lambda: outcome.explain()) < 2
-        assert outcome.explain().startswith("object 1 no JSON")
+        def refused(size: int) -> Outcome:
+            return read('{"a": [' + f'"{"x" * 500}",' * size + "oops]}", "jsonl")
+
+        large, larger = refused(400), refused(1_600)
+        assert larger.explain().startswith("object 1 no JSON")
+        assert steps(larger.explain) < 2 * steps(large.explain)
 
     def test_names_keys_that_stand_twice(self) -> None:
         outcome = read('Here:\n{"a": 1, "b": 2, "\\u0061": 3}', "jsonl")

@@ -126,7 +126,7 @@ async def test_seconds_are_those_of_reading_not_of_waiting(asked: Asked) -> None
 
     [call] = outcome.calls
     assert call.read is not None
-    assert 0 < call.read.seconds < 10
+    assert call.read.seconds > 0
     assert counted(outcome, "reading_seconds_sum", "stage") == {("direct",): call.read.seconds}
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.steps import is_linear
 from trustgraph_prompt.llm.openai.sse import EventStream, EventTooLarge
 
 STREAM = (
@@ -66,13 +66,10 @@ def test_a_byte_order_mark_is_no_part_of_the_first_event() -> None:
     assert events([stream]) == events([bytes([byte]) for byte in stream]) == [b"one", b"two"]
 
 
-def test_single_bytes_cost_time_in_proportion() -> None:
-    def seconds(size: int) -> float:
-        stream, began = EventStream(), time.process_time()
+def test_single_bytes_are_taken_in_linear_time() -> None:
+    def feed(size: int) -> None:
+        stream = EventStream()
         for _ in range(size):
             stream.feed(b"x")
-        return time.process_time() - began
 
-    few, many = (min(seconds(size) for _ in range(3)) for size in (50_000, 200_000))
-
-    assert many < 9 * few  # 4 times the bytes; quadratic would be 16 times the work
+    assert is_linear(feed, 1_000)

@@ -18,7 +18,7 @@ from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.ask.verdict import verdict
 from trustgraph_prompt.contract.held import held_to
 from trustgraph_prompt.cost import Budget, Price
-from trustgraph_prompt.errors import Issue, ProviderError, Reason
+from trustgraph_prompt.errors import Issue, ProviderError, Reason, without_frames
 from trustgraph_prompt.llm import Call, Provider, RetryPolicy
 from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
 from trustgraph_prompt.prompts import PromptDefinition, Question
@@ -87,7 +87,7 @@ async def _converse(plan: Plan, asking: _Asking) -> Outcome:
     except BudgetSpent as spent:
         end = Issue(Reason.BUDGET_SPENT, str(spent))
     except ProviderError as error:
-        end, cause = asking.end_by(error), error
+        end, cause = asking.end_by(error), without_frames(error)
     outcome = verdict(harvest, end, cause)
     await asking.tell_value(outcome)
     return outcome
@@ -165,7 +165,7 @@ class _Asking:
         try:
             await hearing.hear(self._provider.stream(call), self._allowance.seconds_left())
         except ProviderError as error:
-            broken = error
+            broken = without_frames(error)
         cost = self._allowance.pay(call, hearing.usage, hearing.written, failed=broken is not None)
         report = hearing.report(why, broken, cost)
         self.harvest.calls.append(report)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any
 
+from trustgraph_prompt.errors import without_frames
 from trustgraph_prompt.language.check import check
 from trustgraph_prompt.language.nodes import File, Position
 from trustgraph_prompt.language.problem import MAX_PROBLEMS, Problem, complain
@@ -45,7 +47,7 @@ def read(source: str) -> tuple[File, list[Problem]]:
     try:
         return _read_all(plain(source), problems), problems
     except Problem as problem:
-        return File(), [*problems, problem]
+        return File(), [*problems, without_frames(problem)]
 
 
 def plain(source: str) -> str:
@@ -74,7 +76,7 @@ def _read_all(text: str, problems: list[Problem]) -> File:
             rest = _without_statement(text, problem.at) if len(problems) < MAX_PROBLEMS else None
             if rest is None:
                 raise
-            problems.append(problem)
+            problems.append(without_frames(problem))
             text = rest
         else:
             problems += wrong
@@ -86,7 +88,8 @@ def _without_statement(text: str, at: Position | None) -> str | None:
     if at is None or len(text) > _MAX_RECOVERED:
         return None
     lines = text.split("\n")
-    begins = [_position(text, one.start()).line for one in _STATEMENT.finditer(text) if one["begin"]]
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    begins = [bisect_right(starts, one.start()) for one in _STATEMENT.finditer(text) if one["begin"]]
     first = max((line for line in begins if line <= at.line), default=1)
     after = min((line for line in begins if line > at.line), default=len(lines))
     gone = lines[first - 1 : after - 1]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import orjson
 
-from trustgraph_prompt.errors import ConfigError, PromptError, RequestError
+from trustgraph_prompt.errors import ConfigError, PromptError, RequestError, without_frames
 from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Question, system_template
 from trustgraph_prompt.prompts.template import Template
 
@@ -115,7 +115,7 @@ def _read(key: str, text: bytes, before: _Entry | None) -> _Entry:
     try:
         return _Entry(text, _build(key, text))
     except ConfigError as wrong:
-        error = wrong
+        error = without_frames(wrong)
     except Exception as defect:  # an entry costs itself alone, also where the fault is ours
         error = PromptError(f"the entry cannot be used: {type(defect).__name__}: {defect}", where=key)
     return _Entry(text, before.built if before else None, error)

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 import orjson
 
+from trustgraph_prompt.errors import without_frames
+
 _DIGITS_ONLY = bytes(48 if chr(code) in "0123456789" else 32 for code in range(256))
 _LONG_NUMBER = b"0" * 19  # the shortest integer beyond 64 bits
 _STRIDE = 6  # of 19 digits in a row, at least three are so far apart
@@ -45,7 +47,7 @@ def value_of(text: str) -> Any:
     try:
         return decode(text)
     except NotJson as error:
-        return error
+        return without_frames(error)
 
 
 def has_long_number(text: str) -> bool:
@@ -74,7 +76,7 @@ def why_not(text: str, levels: int) -> NotJson:
     try:
         _strictly(text)
     except NotJson as error:
-        return error
+        return without_frames(error)
     return NotJson(f"nested deeper than {levels} levels")
 
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Reader, connect, topics
-from trustgraph_prompt.errors import ConfigError, SubscriptionBusy, TrustgraphPromptError
+from trustgraph_prompt.errors import ConfigError, SubscriptionBusy, TrustgraphPromptError, without_frames
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.worker import documents
@@ -60,7 +60,7 @@ def jobs(
         try:
             document = documents.read(file)
         except ConfigError as error:
-            unusable.append(error)
+            unusable.append(without_frames(error))
             continue
         for number, text in enumerate(documents.chunks(document, chunk_size), 1):
             for prompt in prompts:

@@ -13,6 +13,7 @@ from trustgraph_prompt.errors import (
     Reason,
     StructuredOutputInvalid,
     excerpt,
+    without_frames,
 )
 from trustgraph_prompt.llm.heard import Heard
 from trustgraph_prompt.llm.records import ToolCall
@@ -66,7 +67,8 @@ def read_content(answer: Heard, expected: Expected) -> Outcome:
     try:
         value = expected.contract.build(outcome.value)
     except StructuredOutputInvalid as error:
-        return replace(outcome, value=None, reason=error.issues[0].reason, issues=error.issues, cause=error)
+        cause = without_frames(error)
+        return replace(outcome, value=None, reason=error.issues[0].reason, issues=error.issues, cause=cause)
     return replace(outcome, value=value, stage=Stage.NATIVE if native else outcome.stage)
 
 

@@ -16,7 +16,14 @@ from typing import TypeGuard
 from uuid import uuid4
 
 from trustgraph_prompt.broker import Broker, Consumer, Message
-from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError, FlowError, RequestError
+from trustgraph_prompt.errors import (
+    BrokerClosed,
+    BrokerError,
+    ConfigError,
+    FlowError,
+    RequestError,
+    without_frames,
+)
 from trustgraph_prompt.wire import ConfigPush
 from trustgraph_prompt.worker.config import Prompts
 from trustgraph_prompt.worker.flow import Flow
@@ -276,7 +283,7 @@ class ConfigService:
             try:
                 flows[variant] = self._processor.flow(name, variant, text)
             except FlowError as error:
-                refused[variant] = error
+                refused[variant] = without_frames(error)
                 if variant in workspace.flows:
                     flows[variant] = workspace.flows[variant]
         self._refuse(self._processor.type, name, refused)
