@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.brokers import every_broker
 from tests.support.pulsar_server import PulsarServer
 from tests.support.workers import House
 from trustgraph_prompt.broker import Broker, Consumer, Message, connect
@@ -19,6 +20,8 @@ from trustgraph_prompt.errors import BrokerUnavailable, ProviderAuthentication, 
 from trustgraph_prompt.llm import Call, ScriptedAnswer
 from trustgraph_prompt.worker.dead import Choice, look, replay
 from trustgraph_prompt.worker.letter import DeadLetter, Place
+
+broker_kind = every_broker
 
 SUBSCRIPTION = "readers"
 

@@ -1,4 +1,8 @@
-"""Pytest plugin: brokers for tests; `broker_url` and `space` run a test over memory, file and Pulsar."""
+"""Pytest plugin: brokers for tests.
+
+`broker_url` and `space` run a test over an embedded broker and a real Pulsar. Where the semantics of brokers
+are what is tested, a module has `broker_kind = every_broker` and runs over memory, file and Pulsar.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ from tests.support.parallel import shared_pulsar
 from tests.support.pulsar_server import PulsarServer
 from trustgraph_prompt.broker import Broker, connect
 
-BROKERS: Final = ["memory", "file", pytest.param("pulsar", marks=pytest.mark.pulsar)]
+_PULSAR: Final = pytest.param("pulsar", marks=pytest.mark.pulsar)
 
 
 @pytest.fixture(scope="session")
@@ -32,14 +36,19 @@ def pulsar_space(pulsar: PulsarServer, request: pytest.FixtureRequest) -> str:
     return shared_pulsar(request.config).take_space()
 
 
-@pytest.fixture(params=BROKERS)
+@pytest.fixture(params=["file", _PULSAR])
 def broker_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["memory", "file", _PULSAR])
+def every_broker(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
 def broker_url(broker_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty broker, once over memory, once over a file, once over a real Pulsar."""
+    """The URL of an empty broker."""
     if broker_kind == "pulsar":
         return str(request.getfixturevalue("pulsar_url"))
     return "embedded:" if broker_kind == "memory" else f"embedded:{tmp_path / 'broker.db'}"
