@@ -1,13 +1,15 @@
 # `make demo` and `make test` set everything up themselves: Python 3.11 or newer and make are enough.
 PYTHON ?= python3
 EXTRAS ?= dev
+# Most tests wait: two cores do the work of more processes.
+PROCESSES ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
 comma := ,
 READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench format clean
+.PHONY: help demo test quick check bench format clean
 
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -24,7 +26,10 @@ demo: $(READY)  ## a document in, objects out: recorded answers, no model needed
 	    --provider scripted:demo/on-a-piece-of-chalk.recording.jsonl --output demo-output/objects.jsonl
 
 test: $(READY)  ## all tests; with a real Pulsar where one can be had
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(PROCESSES)
+
+quick: $(READY)  ## the unit tests, which need no service
+	$(BIN)/python -m pytest -q -n 2 tests/unit
 
 check: $(READY)  ## lint, formatting, types, direction of imports
 	$(BIN)/ruff check .

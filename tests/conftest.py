@@ -19,7 +19,7 @@ from trustgraph_prompt.llm import OpenAIProvider
 settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy")
 
-pytest_plugins = ["tests.support.brokers"]
+pytest_plugins = ["tests.support.parallel", "tests.support.hanging", "tests.support.brokers"]
 
 
 @pytest.fixture
@@ -46,3 +46,19 @@ def redis_server() -> Iterator[RedisServer]:
         server.start()
         yield server
         server.stop()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what the tests have counted (`tell` in `system/conftest.py`)."""
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.getreports(outcome)]
+    counts = [
+        line
+        for report in reports
+        if report.when == "call"
+        for name, line in report.user_properties
+        if name == "counts"
+    ]
+    if counts:
+        terminalreporter.section("counts")
+        for line in counts:
+            terminalreporter.write_line(line)

@@ -8,9 +8,12 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
+from tests.support.brokers import every_broker
 from trustgraph_prompt.broker import Broker, Caller, Message, connect
 from trustgraph_prompt.broker.caller import TopicCaller
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, CallTimeout
+
+broker_kind = every_broker
 
 
 @pytest.fixture(params=["non-persistent", "persistent"])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.brokers import every_broker
 from trustgraph_prompt.broker import Broker, Consumer, EmbeddedBroker, Producer, PulsarBroker, connect
 from trustgraph_prompt.errors import (
     BrokerClosed,
@@ -22,6 +23,8 @@ from trustgraph_prompt.errors import (
     MessageTooLarge,
     TopicInvalid,
 )
+
+broker_kind = every_broker
 
 
 class Name(StrEnum):

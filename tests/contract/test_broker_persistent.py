@@ -7,8 +7,11 @@ import time
 
 import pytest
 
+from tests.support.brokers import every_broker
 from trustgraph_prompt.broker import Broker, Consumer
 from trustgraph_prompt.errors import BrokerClosed, SubscriptionBusy
+
+broker_kind = every_broker
 
 #: Long enough for a broker to deliver what it should not, short enough to wait for.
 A_WHILE = 0.5

@@ -7,8 +7,11 @@ from contextlib import suppress
 
 import pytest
 
+from tests.support.brokers import every_broker
 from trustgraph_prompt.broker import Broker, connect
 from trustgraph_prompt.errors import BrokerClosed, SubscriptionBusy
+
+broker_kind = every_broker
 
 
 @pytest.fixture(params=["persistent", "non-persistent"])

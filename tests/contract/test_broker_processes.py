@@ -84,12 +84,6 @@ while True:
 """
 
 
-@pytest.fixture(params=["file", pytest.param("pulsar", marks=pytest.mark.pulsar)])
-def broker_kind(request: pytest.FixtureRequest) -> str:
-    """Memory is a process's own."""
-    return str(request.param)
-
-
 @pytest.fixture(params=["persistent", "non-persistent"])
 def any_topic(request: pytest.FixtureRequest, namespace: str) -> str:
     return f"{request.param}://{namespace}/between"

@@ -8,8 +8,11 @@ from contextlib import aclosing
 
 import pytest
 
+from tests.support.brokers import every_broker
 from tests.support.pulsar_server import PulsarServer
 from trustgraph_prompt.broker import Broker, Reader, Table, connect
+
+broker_kind = every_broker
 
 
 @pytest.fixture

@@ -6,8 +6,11 @@ import asyncio
 
 import pytest
 
+from tests.support.brokers import every_broker
 from trustgraph_prompt.broker import Broker, Message
 from trustgraph_prompt.errors import SubscriptionBusy, TopicInvalid
+
+broker_kind = every_broker
 
 
 @pytest.fixture

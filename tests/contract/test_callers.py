@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.brokers import every_broker
 from trustgraph_prompt.broker import Broker, Caller
 from trustgraph_prompt.broker.caller import TopicCaller
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 from trustgraph_prompt.worker.callers import Callers
+
+broker_kind = every_broker
 
 Pair = tuple[str, str]
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.brokers import every_broker
 from tests.support.pulsar_server import PulsarServer
 from tests.support.workers import House
 from trustgraph_prompt.broker import Broker, Consumer, Message, connect
@@ -19,6 +20,8 @@ from trustgraph_prompt.errors import BrokerUnavailable, ProviderAuthentication, 
 from trustgraph_prompt.llm import Call, ScriptedAnswer
 from trustgraph_prompt.worker.dead import Choice, look, replay
 from trustgraph_prompt.worker.letter import DeadLetter, Place
+
+broker_kind = every_broker
 
 SUBSCRIPTION = "readers"
 
@@ -312,7 +315,6 @@ async def test_a_request_is_served_once_what_was_wrong_is_mended(house: House) -
     assert await seen(house.broker, Place.of(flow)) == []
 
 
-@pytest.mark.timeout(300)
 async def test_more_letters_than_are_put_back_at_once(broker: Broker, place: Place) -> None:
     consumer = await broker.consumer(place.topic, place.subscription)
     producer = await broker.producer(place.topic)

@@ -25,7 +25,7 @@ from tests.support.requirements import unavailable
 from trustgraph_prompt.broker import Broker, connect
 from trustgraph_prompt.errors import BrokerError
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.pulsar, pytest.mark.xdist_group("access")]
 
 KEY = b"a secret of thirty-two bytes, or"
 VARIABLES = [

@@ -67,7 +67,6 @@ async def _visit(url: str) -> None:
         pass
 
 
-@pytest.mark.timeout(300)
 def test_short_processes_end_without_a_crash(pulsar_url: str, pulsar_space: str) -> None:
     codes = [
         subprocess.run(

@@ -15,7 +15,7 @@ from tests.support.requirements import unavailable
 from trustgraph_prompt.broker import Broker, connect
 from trustgraph_prompt.errors import MessageTooLarge
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.pulsar, pytest.mark.xdist_group("limits")]
 
 PROPERTY = "x" * 500_000
 COUNT = 400

@@ -40,12 +40,6 @@ class Prompts:
         """The first generation, of all."""
         await self._push(["system", "hot", *(f"t{n}" for n in range(PROMPTS - 1))])
 
-    async def clear(self) -> None:
-        keys = ["system", *(f"template.{name}" for name in ["hot", *(f"t{n}" for n in range(PROMPTS - 1))])]
-        async with asyncio.TaskGroup() as sending:
-            for key in keys:
-                sending.create_task(self._producer.send(b"", key=f"{self._workspace}/{key}"))
-
     async def change(self, over: asyncio.Event) -> None:
         """Push generations at a steady pace."""
         async with asyncio.TaskGroup() as pushing:

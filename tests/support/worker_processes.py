@@ -75,11 +75,14 @@ class Site:
     They meet on the broker at `url`, by default one in a file of the folder.
     """
 
-    def __init__(self, folder: Path, stack: AsyncExitStack, url: str | None = None) -> None:
+    def __init__(
+        self, folder: Path, stack: AsyncExitStack, url: str | None = None, config_topic: str | None = None
+    ) -> None:
         self.folder = folder
         self.url = url or f"embedded:{folder / 'broker.db'}"
         self.provider = f"scripted:{folder / 'script.jsonl'}"
         self._model: tuple[str, ...] = ("--provider", self.provider)
+        self.config_topic = config_topic
         self._stack = stack
 
     def serves(self, flow: str, templates: Mapping[str, str]) -> None:
@@ -98,8 +101,9 @@ class Site:
     @property
     def arguments(self) -> list[str]:
         """How the command is asked for a worker that serves the flow."""
+        config = ("--topic", self.config_topic) if self.config_topic else ()
         return [
-            *("run", "--broker", self.url, *self._model),
+            *("run", "--broker", self.url, *config, *self._model),
             *("--flows", str(self.folder / "flow.yaml"), "--templates", str(self.folder / "templates.json")),
         ]
 

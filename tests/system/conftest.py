@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Final
 
 import pytest
 
-from tests.support.pulsar_server import PulsarServer
 from tests.support.trustgraph_site import TrustGraphSite
 from tests.support.worker_processes import Site
-
-_COUNTS: Final = pytest.StashKey[list[str]]()
 
 
 @pytest.fixture
@@ -24,30 +20,21 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 
 
 @pytest.fixture
-async def pulsar_site(tmp_path: Path, pulsar: PulsarServer) -> AsyncIterator[Site]:
-    """The same on a real Pulsar, which has the tenant `tg`, where a worker looks for the config topic."""
-    pulsar.create_space("tg")
+async def pulsar_site(tmp_path: Path, pulsar_url: str, pulsar_space: str) -> AsyncIterator[Site]:
+    """The same on a real Pulsar, with a config topic of the test's own."""
     async with AsyncExitStack() as stack:
-        yield Site(tmp_path, stack, pulsar.url)
+        yield Site(tmp_path, stack, pulsar_url, f"persistent://{pulsar_space}/config/prompt")
 
 
 @pytest.fixture
 def tell(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Takes the counts of a test, by name; they are printed when the run ends."""
-    counts = request.config.stash.setdefault(_COUNTS, [])
 
     def take(**found: object) -> None:
         line = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in found.items())
-        counts.append(f"{request.node.name}: {line}")
+        request.node.user_properties.append(("counts", f"{request.node.name}: {line}"))
 
     return take
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if counts := config.stash.get(_COUNTS, []):
-        terminalreporter.section("counts")
-        for line in counts:
-            terminalreporter.write_line(line)
 
 
 @pytest.fixture

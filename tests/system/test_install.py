@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.command import DOCUMENT, ROOT, SCRIPTED, environment, run
 
+pytestmark = pytest.mark.xdist_group("install")
+
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -28,7 +30,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home / "bin"
 
 
-@pytest.mark.timeout(900)
 def test_an_installed_command_extracts_the_same_from_another_folder(installed: Path, tmp_path: Path) -> None:
     command = ["extract", str(DOCUMENT), "--provider", SCRIPTED, "--bare"]
     result = subprocess.run(
@@ -45,7 +46,6 @@ def test_an_installed_command_extracts_the_same_from_another_folder(installed: P
     assert (tmp_path / "here.jsonl").read_bytes() == (tmp_path / "there.jsonl").read_bytes() != b""
 
 
-@pytest.mark.timeout(900)
 def test_prompts_flows_and_types_come_with_the_package(installed: Path, tmp_path: Path) -> None:
     look = (
         "import json, trustgraph_prompt, pathlib; from trustgraph_prompt import bundled; "

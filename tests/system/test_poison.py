@@ -163,7 +163,6 @@ def overtaken(responses: Sequence[Message], prefix: str) -> int:
     return max(sum(later > n for later in order[:place]) for place, n in enumerate(order))
 
 
-@pytest.mark.timeout(400)
 async def test_poison_becomes_dead_letters_delays_nobody_and_is_served_after_a_mend(
     topic: Topic, tell: Callable[..., None]
 ) -> None:
@@ -185,7 +184,8 @@ async def test_poison_becomes_dead_letters_delays_nobody_and_is_served_after_a_m
     assert unknown["content"]["terms"] == {"text": "chalk"}
 
     said_later = {**SAID, "prompt": "later"}
-    await config.push(topic.broker, topic.space, {"template.later": entry("Say {{ text }}, later")})
+    changes = {"template.later": entry("Say {{ text }}, later")}
+    await config.push(topic.broker, topic.space, changes, topic=str(topic.site.config_topic))
     worker.send_signal(15)
     await worker.wait()
     topic.site.answers(SAID, said_later, {**SAID, "prompt": "fail"})

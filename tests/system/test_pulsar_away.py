@@ -25,7 +25,7 @@ from trustgraph_prompt.errors import BrokerUnavailable
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Answer
 
-pytestmark = pytest.mark.pulsar
+pytestmark = [pytest.mark.pulsar, pytest.mark.alone]
 
 KILLS = 5
 ANSWERED_BETWEEN_KILLS = 30
@@ -108,7 +108,6 @@ async def is_ready_again(worker: Process) -> float:
     return time.monotonic() - began
 
 
-@pytest.mark.timeout(600)
 async def test_a_broker_that_is_killed_under_load_loses_nothing_and_no_call_is_paid_twice(
     mortal: PulsarServer, mortal_site: Site, server: ModelServer, tell: Callable[..., None]
 ) -> None:
@@ -153,7 +152,6 @@ async def test_a_broker_that_is_killed_under_load_loses_nothing_and_no_call_is_p
     assert not model.paid_twice
 
 
-@pytest.mark.timeout(300)
 async def test_a_worker_that_is_started_while_the_broker_is_away_says_so_and_begins_when_it_comes(
     mortal: PulsarServer, mortal_site: Site, server: ModelServer, tell: Callable[..., None]
 ) -> None:

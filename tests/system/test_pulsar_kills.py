@@ -63,7 +63,6 @@ class Replicas:
         await asyncio.gather(*self._starting)
 
 
-@pytest.mark.timeout(400)
 async def test_fifty_kills_lose_no_request_and_no_object(
     pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
 ) -> None:

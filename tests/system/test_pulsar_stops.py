@@ -65,7 +65,6 @@ def answered_again(flow: Traffic) -> int:
     return len(flow.heard.messages) - len({m.properties["id"] for m in flow.heard.messages})
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("persistent", "bar"), [(True, 0), (False, 1)], ids=["persistent", "non-persistent"])
 async def test_a_rolling_restart_of_two_replicas(
     pulsar_site: Site,
@@ -117,7 +116,6 @@ async def test_more_than_is_served_at_once_waits_on_a_topic_that_keeps_nothing(
     assert errors(flow) == {"": len(flow.sent)}
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("in_time", [True, False], ids=["in-time", "too-late"])
 async def test_stopped_under_load_all_that_was_received_of_a_topic_that_keeps_nothing_is_answered(
     pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None], in_time: bool
@@ -158,7 +156,6 @@ async def test_stopped_under_load_all_that_was_received_of_a_topic_that_keeps_no
     assert set(errors(flow)) == ({""} if in_time else {"", "shutting-down"})
 
 
-@pytest.mark.timeout(300)
 async def test_stopped_under_load_what_is_not_answered_of_a_topic_that_keeps_is_left_for_others(
     pulsar_site: Site, pulsar_space: str, server: ModelServer, tell: Callable[..., None]
 ) -> None:
@@ -194,7 +191,6 @@ async def test_stopped_under_load_what_is_not_answered_of_a_topic_that_keeps_is_
     assert set(errors(flow)) == {""}
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("dead", [False, True], ids=["frozen", "dead"])
 @pytest.mark.parametrize("persistent", [True, False], ids=["persistent", "non-persistent"])
 async def test_stopped_while_the_broker_does_not_answer_it_ends_in_time(

@@ -29,7 +29,7 @@ from trustgraph_prompt.llm import Call, Delta, ImageBlock, Message, OpenAIProvid
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 
-pytestmark = pytest.mark.real_model
+pytestmark = [pytest.mark.real_model, pytest.mark.xdist_group("model")]
 
 QUESTION = [Message("user", "List some numbers.")]
 

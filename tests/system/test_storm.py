@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import Any
 
-import pytest
-
 from tests.support.model_server import DONE, ModelServer, Reply, Then, said, used
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.cost import Budget
@@ -102,7 +100,6 @@ async def sleep(seconds: float) -> None:
     await asyncio.sleep(seconds * SECOND)
 
 
-@pytest.mark.timeout(300)
 async def test_every_request_of_a_storm_ends_and_no_limit_is_passed(server: ModelServer) -> None:
     storm = Storm()
     server.reply = storm.reply

@@ -16,8 +16,6 @@ from tests.support.command import run
 from tests.support.model_server import ModelServer, Reply
 from tests.support.pulsar_server import PulsarServer
 
-pytestmark = pytest.mark.timeout(300)  # each starts several processes
-
 FLOW = """\
 name: f
 input:

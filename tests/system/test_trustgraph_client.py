@@ -17,7 +17,7 @@ from trustgraph_prompt import bundled
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.wire import PromptRequest
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.upstream, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.pulsar, pytest.mark.upstream]
 
 #: More, and the broker drops answers while others are on their way to the same client.
 AT_ONCE = 6

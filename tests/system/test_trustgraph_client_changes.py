@@ -13,7 +13,7 @@ from tests.support.trustgraph_client import TrustGraphClient
 from tests.support.trustgraph_services import Completion
 from tests.support.trustgraph_site import TrustGraphSite, answered, unanswered
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.upstream, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.pulsar, pytest.mark.upstream]
 
 
 def echo(request: dict[str, Any]) -> str:

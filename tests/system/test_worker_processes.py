@@ -76,7 +76,6 @@ async def test_prompts_come_from_the_config_topic_that_is_named(site: Site) -> N
     assert json.loads(response.data)["text"] == "said"
 
 
-@pytest.mark.timeout(300)
 async def test_workers_that_are_killed_lose_no_request_and_no_object(site: Site) -> None:
     ids = [f"r{n}" for n in range(500)]
     async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:

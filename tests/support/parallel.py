@@ -1,0 +1,230 @@
+"""Pytest plugin: what the processes of a test run share, whether it is one process or several (`-n`).
+
+One Pulsar: the controller of the run starts it in the background while the first tests run, and makes tenants
+ahead of the tests that take them. And the machine: a test with the mark `alone` has it to itself.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import pickle
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pytest
+from xdist.scheduler import LoadScheduling  # type: ignore[import-untyped]
+
+from tests.support import pulsar_server
+from tests.support.pulsar_server import PulsarServer, Unavailable
+from tests.support.requirements import unavailable
+
+
+class SharedPulsar:
+    """The broker of the run, as each of its processes sees it: through a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._told = folder / "pulsar.json"
+        self._spaces = folder / "spaces"
+        self._spaces.mkdir(exist_ok=True)
+
+    def tell(self, **found: str) -> None:
+        """Where the broker is, or why there is none."""
+        draft = self._told.with_suffix(".draft")
+        draft.write_text(json.dumps(found))
+        draft.rename(self._told)
+
+    def wait(self) -> None:
+        """Until that has been told."""
+        while not self._told.exists():
+            time.sleep(0.05)
+
+    def server(self) -> PulsarServer:
+        self.wait()
+        found = json.loads(self._told.read_text())
+        if "unavailable" in found:
+            unavailable(f"no Pulsar: {found['unavailable']}")
+        if "failed" in found:
+            pytest.fail(f"no Pulsar: {found['failed']}", pytrace=False)
+        return PulsarServer(**found)
+
+    def make_space(self, server: PulsarServer) -> None:
+        """A tenant that some test will take."""
+        server.create_space(tenant := f"test-{uuid4().hex[:12]}")
+        (self._spaces / tenant).touch()
+
+    def take_space(self) -> str:
+        """A tenant that nobody has seen, with TrustGraph's namespaces and `config`."""
+        while True:
+            for space in self._spaces.iterdir():
+                with suppress(FileNotFoundError):  # else another process was faster
+                    space.unlink()
+                    return space.name
+            self.make_space(self.server())
+
+
+class _Starting:
+    """The server on its way, in the controller; then the making of tenants."""
+
+    def __init__(self, shared: SharedPulsar, spaces: int) -> None:
+        self._shared, self._space_count = shared, spaces
+        self._server: PulsarServer | None = None
+        self._cancelled = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pulsar", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        self._cancelled.set()
+        self._thread.join()
+        if self._server is not None:
+            self._server.end()
+
+    def _run(self) -> None:
+        try:
+            self._server = pulsar_server.find(self._cancelled)
+        except Unavailable as reason:
+            self._shared.tell(unavailable=str(reason))
+            return
+        except Exception as failure:
+            self._shared.tell(failed=repr(failure))
+            return
+        self._shared.tell(url=self._server.url, admin_url=self._server.admin_url)
+        with suppress(OSError, RuntimeError):  # a test that finds no tenant makes one, and meets the error
+            for _ in range(self._space_count):
+                if self._cancelled.is_set():
+                    break
+                self._shared.make_space(self._server)
+
+
+class _InOrder(LoadScheduling):  # type: ignore[misc]
+    """Gives each worker the next test, or all of them that are of one group (`xdist_group`)."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.maxschedchunk = 1
+
+    def _send_tests(self, node: object, count: int) -> None:
+        groups = self.config.stash[_COLLECTED].groups
+        while 0 < count < len(self.pending):
+            group = groups.get(self.pending[count])
+            if group is None or group != groups.get(self.pending[count - 1]):
+                break
+            count += 1
+        super()._send_tests(node, count)
+
+
+@dataclass
+class _Collected:
+    """What only the processes know that collect the tests, and the controller needs."""
+
+    pulsar: bool
+    """Whether any test needs it."""
+    spaces: int
+    """How many want a tenant of their own."""
+    groups: dict[int, str]
+    """By the place of the test."""
+
+    @classmethod
+    def of(cls, items: list[pytest.Item]) -> _Collected:
+        needing = [item for item in items if _has(item, "pulsar")]
+        marks = enumerate(item.get_closest_marker("xdist_group") for item in items)
+        return cls(
+            pulsar=bool(needing),
+            spaces=sum(not {"space", "pulsar_space"}.isdisjoint(_fixtures(item)) for item in needing),
+            groups={place: mark.args[0] for place, mark in marks if mark},
+        )
+
+
+_FOLDER: Final = pytest.StashKey[Path]()
+_PULSAR: Final = pytest.StashKey[SharedPulsar]()
+_COLLECTED: Final = pytest.StashKey[_Collected]()
+_STARTING: Final = pytest.StashKey[_Starting]()
+
+
+def shared_pulsar(config: pytest.Config) -> SharedPulsar:
+    return config.stash[_PULSAR]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The controller, or the only process there is, makes the folder."""
+    given = _workerinput(config).get("folder")
+    config.stash[_FOLDER] = folder = Path(given or tempfile.mkdtemp(prefix="test-run-"))
+    config.stash[_PULSAR] = SharedPulsar(folder)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if _STARTING in config.stash:
+        config.stash[_STARTING].end()
+    if not _workerinput(config):
+        shutil.rmtree(config.stash[_FOLDER])
+
+
+def pytest_configure_node(node: Any) -> None:
+    node.workerinput["folder"] = str(node.config.stash[_FOLDER])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _InOrder:
+    return _InOrder(config, log)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Those that need Pulsar come late, for it takes a while to start; those that want to be alone last."""
+    items.sort(key=lambda item: (_has(item, "alone"), _has(item, "pulsar")))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config, collected = session.config, _Collected.of(session.items)
+    if worker := _workerinput(config).get("workerid"):
+        (config.stash[_FOLDER] / worker).write_bytes(pickle.dumps(collected))
+    elif not config.option.collectonly:
+        _begin(config, collected)
+
+
+def pytest_xdist_node_collection_finished(node: Any) -> None:
+    if _COLLECTED not in node.config.stash:
+        _begin(node.config, pickle.loads((node.config.stash[_FOLDER] / node.gateway.id).read_bytes()))
+
+
+def _begin(config: pytest.Config, collected: _Collected) -> None:
+    config.stash[_COLLECTED] = collected
+    if collected.pulsar:
+        config.stash[_STARTING] = _Starting(config.stash[_PULSAR], collected.spaces)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Wait here, where no test's time-out is running yet: the broker may have to be fetched."""
+    if _has(item, "pulsar"):
+        item.config.stash[_PULSAR].wait()
+    with _turn(item.config.stash[_FOLDER], alone=_has(item, "alone")):
+        return (yield)
+
+
+@contextmanager
+def _turn(folder: Path, *, alone: bool) -> Iterator[None]:
+    """While one process has its turn alone, no other has one; the end of a process ends its turn."""
+    with (folder / "turn").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
+
+
+def _workerinput(config: pytest.Config) -> dict[str, str]:
+    return getattr(config, "workerinput", {})
+
+
+def _has(item: pytest.Item, mark: str) -> bool:
+    return item.get_closest_marker(mark) is not None
+
+
+def _fixtures(item: pytest.Item) -> list[str]:
+    return getattr(item, "fixturenames", [])

@@ -1,0 +1,95 @@
+"""What the run of the tests itself does: with one that hangs, and with those that want to be alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.command import ROOT, environment
+
+HANGING = """
+import time
+import hypothesis
+import pytest
+
+@hypothesis.given(hypothesis.strategies.integers())
+def test_that_hangs(number):
+    while True:
+        time.sleep(0.01)
+
+def test_that_hangs_and_lets_nobody_end_it():
+    while True:
+        try:
+            time.sleep(0.01)
+        except BaseException:
+            pass
+
+@pytest.mark.parametrize("number", range(8))
+def test_that_ends(number):
+    pass
+"""
+
+SHARING = """
+import os
+import time
+import pytest
+
+def note(what):
+    with open("notes", "a") as notes:
+        notes.write(what + "\\n")
+
+@pytest.mark.alone
+@pytest.mark.parametrize("number", range(3))
+def test_alone(number):
+    note("alone begins")
+    time.sleep(0.1)
+    note("alone ends")
+
+@pytest.mark.xdist_group("few")
+@pytest.mark.parametrize("number", range(4))
+def test_grouped(number):
+    note(f"group in {os.getpid()}")
+
+@pytest.mark.parametrize("number", range(8))
+def test_shared(number):
+    note("shared begins")
+    time.sleep(0.1)
+    note("shared ends")
+"""
+
+
+def run_tests(folder: Path, tests: str, *options: str) -> str:
+    """What pytest says of the tests, in two processes set up as ours are."""
+    (folder / "test_some.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-c", f"{ROOT}/pyproject.toml", f"--rootdir={folder}", "."]
+    plugins = ["-p", "tests.support.parallel", "-p", "tests.support.hanging", "-p", "no:cacheprovider"]
+    result = subprocess.run(
+        [*command, *plugins, "-n", "2", *options],
+        cwd=folder,
+        env=environment(PYTHONPATH=str(ROOT)),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return result.stdout + result.stderr
+
+
+def test_a_test_that_hangs_ends_and_says_where_and_the_others_go_on(tmp_path: Path) -> None:
+    output = run_tests(tmp_path, HANGING, "-o", "faulthandler_timeout=3")
+    assert "TestHangs: still at work after 1.5 s" in output
+    assert "test_some.py:9" in output
+    assert "test_some.py::test_that_hangs - " in output
+    assert 'test_some.py", line 14 in test_that_hangs_and_lets_nobody_end_it' in output
+    assert "crashed while running 'test_some.py::test_that_hangs_and_lets_nobody_end_it'" in output
+    assert "2 failed, 8 passed" in output
+
+
+def test_who_wants_to_be_alone_comes_last_and_is_and_a_group_shares_a_process(tmp_path: Path) -> None:
+    output = run_tests(tmp_path, SHARING)
+    assert "15 passed" in output
+    notes = (tmp_path / "notes").read_text().splitlines()
+    assert notes[-6:] == ["alone begins", "alone ends"] * 3
+    assert len({note for note in notes if note.startswith("group")}) == 1
+    together = [note for note in notes if note.startswith("shared")]
+    assert together != ["shared begins", "shared ends"] * 8
