@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from tenacity import AsyncRetrying, RetryCallState
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_never
+from tenacity.retry import RetryBaseT
+from tenacity.stop import StopBaseT
+from tenacity.wait import WaitBaseT
 
 T = TypeVar("T")
 
+_ANY_ERROR = retry_if_exception_type()
 
-async def retrying(action: Callable[[], Awaitable[T]], **options: Any) -> T:
+
+async def retrying(
+    action: Callable[[], Awaitable[T]],
+    *,
+    retry: RetryBaseT = _ANY_ERROR,
+    stop: StopBaseT = stop_never,
+    wait: WaitBaseT,
+    before_sleep: Callable[[RetryCallState], Awaitable[None] | None] | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> T:
     """The result of the first call of `action` that succeeds; raises the last error where none does.
 
-    `options` are those of `tenacity.AsyncRetrying`: which errors to retry, how long to wait, when to stop.
-    Cancellation is never a failure.
+    `retry`, `stop`, `wait` and `before_sleep` are tenacity's: which errors to retry, when to give up, how
+    many seconds to wait, what to say before. `sleep` waits. Cancellation is never a failure.
     """
     try:
         return await action()  # setting up tenacity takes as long as everything else a call needs
@@ -26,7 +40,9 @@ async def retrying(action: Callable[[], Awaitable[T]], **options: Any) -> T:
             raise failed.pop()
         return await action()
 
-    tries = AsyncRetrying(**{"reraise": True, **options})
+    tries = AsyncRetrying(
+        retry=retry, stop=stop, wait=wait, before_sleep=before_sleep, sleep=sleep, reraise=True
+    )
     try:
         return await tries(again)
     finally:

@@ -12,6 +12,7 @@ from tests.support.trustgraph_place import Place, template, until
 from trustgraph_prompt.broker import Broker, Caller, Consumer, Producer
 from trustgraph_prompt.errors import BrokerClosed, ConfigError, ProviderUnavailable
 from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.worker import Flow
 from trustgraph_prompt.worker.trustgraph import Processor, client
 
 
@@ -148,6 +149,47 @@ async def test_a_flow_whose_place_is_lost_makes_the_others_look_no_worse(
 
     lost.clear()
     await until(lambda: "consumer of flow default/f" not in health.notes())
+
+
+async def test_a_change_is_served_while_everything_else_cannot_be_fetched(place: Place) -> None:
+    await place.config.put("w", {("prompt", "template.say"): template("Say {{ text }}")})
+    await place.config.start_flow("f", place.topics("f", "w"), "w")
+    working = await place.work()
+    await until(lambda: "w/f" in working.flows)
+    place.config.refuses |= {"getkeys-all-ws", "getvalues-all-ws"}
+    place.config.version += 5
+    await place.config.poke({})  # notices were missed: everything is due
+    await until(lambda: "config service" in working.worker.health.notes())
+
+    await place.config.start_flow("g", place.topics("g", "w"), "w")
+
+    await until(lambda: "w/g" in working.flows)
+    place.config.refuses.clear()
+    await until(lambda: "config service" not in working.worker.health.notes())
+
+
+async def test_a_defect_at_one_workspace_keeps_no_other_from_changing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for workspace in ("bad", "good"):
+        await place.config.put(workspace, {("prompt", "template.say"): template("Say {{ text }}")})
+        await place.config.start_flow("f", place.topics("f", workspace), workspace)
+    working = await place.work()
+    await until(lambda: working.flows.keys() >= {"bad/f", "good/f"})
+    understood = Processor.flow
+
+    def flow(self: Processor, workspace: str, name: str, text: str) -> Flow:
+        if workspace == "bad":
+            raise ZeroDivisionError("a defect")
+        return understood(self, workspace, name, text)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Processor, "flow", flow)
+        await place.config.start_flow("g", place.topics("g", "bad"), "bad")
+        await place.config.start_flow("g", place.topics("g", "good"), "good")
+        await until(lambda: "good/g" in working.flows)
+
+    await until(lambda: "bad/g" in working.flows)
 
 
 async def test_a_workspace_may_lose_its_flows_while_its_prompts_are_fetched(

@@ -49,7 +49,7 @@ def failed(cause: ProviderError) -> Outcome:
     return Outcome(None, Reason.PROVIDER_ERROR, Contract.from_schema(None, format="json"), cause=cause)
 
 
-def cut_off() -> Outcome:
+def unreachable() -> Outcome:
     error = ProviderUnavailable("no answer")
     error.__cause__ = BrokerUnavailable("away")
     return failed(error)
@@ -63,7 +63,7 @@ SLOW = failed(ProviderRateLimit("too fast", retry_after=100.0))
 ENDLESS = failed(ProviderRateLimit("too fast", retry_after=1e9))
 FORBIDDEN = failed(ProviderAuthentication("who are you?"))
 UNEXPLAINED = failed(ProviderUnexplained("no"))
-CUT_OFF = cut_off()
+UNREACHABLE = unreachable()
 AWAY = BrokerUnavailable("away")
 CLOSED = BrokerClosed("gone")
 REFUSED = BrokerError("not allowed")
@@ -73,7 +73,7 @@ NO_REQUEST = RequestError("no id")
 NO_TEMPLATE = RenderError("no")
 
 ONE_OF_EACH: list[Result | None] = [
-    *(None, SERVED, EMPTY, USELESS, DOWN, FORBIDDEN, UNEXPLAINED, CUT_OFF, AWAY, CLOSED, REFUSED, DEFECT),
+    *(None, SERVED, EMPTY, USELESS, DOWN, FORBIDDEN, UNEXPLAINED, UNREACHABLE, AWAY, CLOSED, REFUSED, DEFECT),
     *(TOO_LARGE, NO_REQUEST, NO_TEMPLATE),
 ]
 
@@ -104,10 +104,10 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (USELESS, SENT, "dead letter llm-error"),
     (FORBIDDEN, SENT, "dead letter llm-error"),
     (DOWN, SENT | LAST, "dead letter llm-error"),
-    (CUT_OFF, SENT, "dead letter llm-error"),
+    (UNREACHABLE, SENT, "dead letter llm-error"),
     (SERVED, SENT | COMPLETION, "acknowledge"),
     (DOWN, SENT | COMPLETION, "give up llm-error"),
-    (DOWN, SENT | TRUSTGRAPH, "give up llm-error, forget"),
+    (DOWN, SENT | TRUSTGRAPH, "give up llm-error"),
     (USELESS, SENT | VOLATILE, "dead letter llm-error"),
     # A provider that may recover is asked again, while that is of use to the requester.
     (DOWN, {}, "retry in 1, ask again"),
@@ -118,7 +118,7 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (DOWN, VOLATILE, "wait 1, ask again, counted"),
     (SLOW, VOLATILE, "wait 60, ask again, counted"),
     (SLOW, VOLATILE | {"seconds_left": 40.0}, "wait 30, ask again, counted"),
-    (SLOW, VOLATILE | {"seconds_left": 7.0}, "wait 0, ask again, counted"),
+    (SLOW, VOLATILE | {"seconds_left": 7.0}, "wait 1, ask again, counted"),
     (SLOW, VOLATILE | {"seconds_left": 5.0}, "send"),
     (DOWN, {"seconds_left": -1.0}, "send"),
     (DOWN, LAST, "send"),
@@ -130,10 +130,10 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (UNEXPLAINED, {}, "retry in 1, ask again"),
     (UNEXPLAINED, TRUSTGRAPH, "send"),
     # An outage of the broker uses up no delivery, and nothing that was paid for is asked again.
-    (CUT_OFF, LAST, "wait 1, ask again"),
-    (CUT_OFF, LAST | VOLATILE, "wait 1, ask again"),
-    (CUT_OFF, STREAMED, "send"),
-    (CUT_OFF, {"seconds_left": 3.0}, "send"),
+    (UNREACHABLE, LAST, "wait 1, ask again"),
+    (UNREACHABLE, LAST | VOLATILE, "wait 1, ask again"),
+    (UNREACHABLE, STREAMED, "send"),
+    (UNREACHABLE, {"seconds_left": 3.0}, "send"),
     (AWAY, LAST, "wait 1"),
     (CLOSED, LAST, "wait 1"),
     (AWAY, STREAMED | {"paid": True}, "wait 1"),
@@ -145,6 +145,10 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (REFUSED, STREAMED | {"paid": True}, "wait 1, counted"),
     (REFUSED, STREAMED, "answer, dead letter broker-error"),
     (REFUSED, LAST, "answer, dead letter broker-error"),
+    (REFUSED, {"seconds_left": -1.0}, "retry in 1"),  # the objects are still worth publishing
+    (REFUSED, VOLATILE | {"seconds_left": 3.0, "paid": True}, "answer, dead letter broker-error"),
+    (REFUSED, VOLATILE | {"seconds_left": 8.0, "paid": True}, "wait 1, counted"),
+    (AWAY, VOLATILE | {"seconds_left": -1.0, "paid": True}, "wait 1"),
     (DEFECT, {}, "retry in 1"),
     (DEFECT, LAST, "answer, dead letter internal-error"),
     (DEFECT, STREAMED, "answer, dead letter internal-error"),
@@ -153,7 +157,7 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (NO_REQUEST, {}, "answer, dead letter invalid-request"),
     (NO_TEMPLATE, {}, "answer, dead letter template-error"),
     (TOO_LARGE, {"paid": True}, "answer, dead letter too-large"),
-    (NO_REQUEST, TRUSTGRAPH, "answer, give up invalid-request, forget"),
+    (NO_REQUEST, TRUSTGRAPH, "answer, give up invalid-request"),
     (NO_REQUEST, COMPLETION, "answer, give up invalid-request"),
     # The worker ends.
     (None, ENDING, "leave"),
@@ -161,11 +165,14 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (None, ENDING | STREAMED, "answer, dead letter shutting-down"),
     (SERVED, ENDING | STREAMED, "answer, dead letter shutting-down"),
     (None, ENDING | STREAMED | COMPLETION, "answer, give up shutting-down"),
-    (None, ENDING | VOLATILE, "answer, give up shutting-down, forget"),
-    (None, ENDING | VOLATILE | STREAMED, "answer, give up shutting-down, forget"),
+    (None, ENDING | VOLATILE, "answer, give up shutting-down"),
+    (None, ENDING | VOLATILE | STREAMED, "answer, give up shutting-down"),
     (SERVED, ENDING | SENT, "acknowledge"),
     (SERVED, ENDING | REPEATED, "acknowledge"),
-    (USELESS, ENDING | REPEATED, "leave"),
+    (USELESS, ENDING | REPEATED, "dead letter llm-error"),
+    (USELESS, ENDING | SENT, "dead letter llm-error"),
+    (DOWN, ENDING | SENT | COMPLETION, "give up llm-error"),
+    (USELESS, ENDING | REPEATED | TRUSTGRAPH, "give up llm-error"),
 ]
 
 
@@ -181,11 +188,9 @@ def said(known: Known) -> str:
             return f"retry in {seconds:g}" + ", ask again" * ask_again
         case WaitHere(seconds, _, ask_again, counted):
             return f"wait {seconds:g}" + ", ask again" * ask_again + ", counted" * counted
-        case GiveUp(error, _, answer, dead_letter, forget):
+        case GiveUp(error, _, answer, dead_letter):
             how = "dead letter" if dead_letter else "give up"
-            forgotten = ", forget" if forget and not dead_letter else ""
-            assert forget or not dead_letter  # a replay asks anew
-            return "answer, " * answer + f"{how} {error.type}{forgotten}"
+            return "answer, " * answer + f"{how} {error.type}"
 
 
 @pytest.mark.parametrize(("result", "facts", "expected"), SITUATIONS)
@@ -250,7 +255,7 @@ def test_no_message_is_lost_and_none_is_worked_on_without_end() -> None:
         if isinstance(disposition, Retry) or (isinstance(disposition, WaitHere) and disposition.counted):
             assert situation.deliveries < situation.deliveries_allowed
         if isinstance(disposition, WaitHere) and not disposition.counted:
-            assert situation.came in (Came.BROKER_AWAY, Came.PROVIDER_CUT_OFF)
+            assert situation.came in (Came.BROKER_AWAY, Came.PROVIDER_UNREACHABLE)
         if isinstance(disposition, Retry | WaitHere | SendOut):
             assert not situation.ending
 
@@ -287,7 +292,7 @@ def row(rule: Rule) -> str:
         either(rule.persistent, "persistent", "non-persistent"),
         "" if len(rule.heard) == len(Heard) else " or ".join(h for h in Heard if h in rule.heard),
         either(rule.another_try),
-        rule.follows,
+        rule.then.words,
     ]
     return "| " + " | ".join(cells) + " |"
 

@@ -48,7 +48,7 @@ async def until_stopped(
         return None if stopping.is_set() else await action()
 
     try:
-        return await retrying(
+        result = await retrying(
             unless_stopping,
             retry=retry_if_exception_type(BrokerError),
             stop=lambda state: stopping.is_set(),
@@ -56,10 +56,10 @@ async def until_stopped(
             before_sleep=tell,
             sleep=sleep,
         )
-    except BrokerError:
-        return None  # stopping, which may be the cause of the error
-    finally:
-        said.pop(what, None)
+    except BrokerError:  # stopping, which may be the cause of the error
+        result = None
+    said.pop(what, None)
+    return result
 
 
 async def through_outages(action: Callable[[], Awaitable[T]], sleep: Callable[[float], Awaitable[None]]) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from typing import Protocol
@@ -23,6 +23,7 @@ from trustgraph_prompt.worker.disposition import (
     Result,
     Retry,
     SendOut,
+    Settlement,
     WaitHere,
     decide,
     loggable,
@@ -82,7 +83,6 @@ class Delivery:
         self._flow = flow
         self._settler = settler
         self._desk = desk
-        self._deliveries = message.deliveries
         self._job: _Job | None = None
 
     async def run(self) -> Result:
@@ -91,44 +91,48 @@ class Delivery:
         try:
             request = decode(message, flow)
         except RequestError as error:
-            await self._settler.settle(message, decide(self._known(error)), None)
+            await self._settler.settle(message, self._settlement(error), None)
             return error
         with logs.about(prompt=request.prompt[:LONGEST_NAME]):
             async with desk.journal.entry(flow.name, request.id, message.data) as entry:
                 kind = PromptRequest if request.completion is None else TextCompletion
                 self._job = _Job(request, entry, begin=partial(kind, request, flow, desk, entry))
-                return await self._work_on(self._job)
+                return await self._until_settled(self._job)
 
     async def abandon(self) -> None:
         """Settle the message as far as it can be at once: the worker ends, or gives up the flow."""
-        request, outcome = None, None
-        if self._job is not None:
-            request, asked = self._job.request, self._job.entry.asked
-            outcome = asked[1] if asked else None
-        disposition = decide(self._known(outcome, ending=True))
+        job = self._job
+        asked = job.entry.asked if job else None
+        settlement = self._settlement(asked[1] if asked else None, ending=True)
         try:
-            await self._settler.settle_now(self._message, disposition, request)
+            await self._settler.settle_now(self._message, settlement, job.request if job else None)
         except BrokerError as error:
             log.error("the worker ended, and the message could not be settled: %s", error)
+        else:
+            if job is not None and isinstance(settlement, GiveUp):
+                job.entry.forget()
 
-    async def _work_on(self, job: _Job) -> Result:
+    async def _until_settled(self, job: _Job) -> Result:
         """Do what `decide` says, step by step, until the message is settled; the last result."""
         result = await self._ask(job)
-        while True:
-            disposition = decide(self._known(result))
+        while not isinstance(disposition := decide(self._known(result)), Settlement):
             if isinstance(disposition, SendOut):
                 result = await _try(job.send)
-                continue
-            if isinstance(disposition, Retry | WaitHere) and disposition.ask_again:
-                job.entry.forget()
-            if isinstance(disposition, WaitHere):
-                await self._wait(disposition)
+            else:
+                await self._wait(disposition, job)
                 result = await self._ask(job)
-                continue
-            settled = await self._settler.settle(self._message, disposition, job.request)
-            if settled and isinstance(disposition, GiveUp) and disposition.forget:
-                job.entry.forget()
-            return result
+        if isinstance(disposition, Retry) and disposition.ask_again:
+            job.entry.forget()
+        settled = await self._settler.settle(self._message, disposition, job.request)
+        if settled and isinstance(disposition, GiveUp):
+            job.entry.forget()
+        return result
+
+    def _settlement(self, result: Result | None, *, ending: bool = False) -> Settlement:
+        """What `decide` says where there is nothing to send and no time to wait."""
+        disposition = decide(self._known(result, ending=ending))
+        assert isinstance(disposition, Settlement)
+        return disposition
 
     async def _ask(self, job: _Job) -> Result:
         """Ask, and keep in mind whether the provider answers."""
@@ -140,9 +144,11 @@ class Delivery:
                 self._desk.failing.pop(self._flow.name, None)
         return result
 
-    async def _wait(self, disposition: WaitHere) -> None:
+    async def _wait(self, disposition: WaitHere, job: _Job) -> None:
+        if disposition.ask_again:
+            job.entry.forget()
         if disposition.counted:
-            self._deliveries += 1
+            self._message = replace(self._message, deliveries=self._message.deliveries + 1)
             self._desk.metrics.put_off(self._flow.name)
             log.warning("%s; again in %.1f s", disposition.why, disposition.seconds)
         else:
@@ -154,7 +160,7 @@ class Delivery:
         request = job.request if job else None
         return Known(
             result=result,
-            deliveries=self._deliveries,
+            deliveries=self._message.deliveries,
             deliveries_allowed=flow.deliveries,
             persistent=flow.input.persistent,
             trustgraph=flow.trustgraph,

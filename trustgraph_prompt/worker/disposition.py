@@ -2,7 +2,7 @@
 
 `decide` is asked after each step of the work on a message: after the model was asked, after the answer was
 sent, after either failed, and when the worker ends. Whoever carries out a disposition decides nothing.
-`docs/dispositions.md` shows the table (decision 0004 has the reasons).
+`docs/dispositions.md` shows the table; decision 0019 has the reasons.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Came(StrEnum):
     """What came of the latest step."""
 
     NOTHING = "nothing yet"
-    SERVED = "an answer of use"
-    USELESS = "an answer of no use, or a provider error that will not pass"
-    PROVIDER_FAILED = "a provider error that may pass"
-    PROVIDER_CUT_OFF = "a provider that the broker cannot reach"
-    BROKER_AWAY = "the broker is away"
-    BROKER_REFUSED = "the broker refused something"
+    SERVED = "a useful answer"
+    USELESS = "a useless answer or a permanent provider error"
+    PROVIDER_FAILED = "a temporary provider error"
+    PROVIDER_UNREACHABLE = "a provider out of reach, as its broker is away"
+    BROKER_AWAY = "a broker outage"
+    BROKER_REFUSED = "another broker error"
     DEFECT = "a defect of the worker"
-    INVALID = "an invalid request, a template error, a message too large"
+    INVALID = "an invalid request, a template error or a message too large"
 
 
 class Heard(StrEnum):
@@ -70,7 +70,8 @@ class Heard(StrEnum):
 class Known:
     """Everything that the disposition of a message depends on.
 
-    `result` is what came of the latest step, None before anything did. `deliveries` of `deliveries_allowed`
+    `result` is what came of the latest step, None before anything did; when the worker ends, the outcome if
+    there is one. `deliveries` of `deliveries_allowed`
     have been used, this one included. `completion`: a text completion which can be answered; `direct`: one
     whose requester retries by itself. `paid`: the journal has the outcome. `sent`: this delivery has sent
     the outcome; `heard` also counts earlier deliveries. `seconds_left` until the requester gives up.
@@ -98,8 +99,12 @@ class Known:
                 return Came.NOTHING
             case Outcome() as outcome if is_served(outcome):
                 return Came.SERVED
-            case Outcome(cause=cause) as outcome if _may_pass(outcome) and not self._may_never_pass(cause):
-                return Came.PROVIDER_CUT_OFF if _is_away(cause and cause.__cause__) else Came.PROVIDER_FAILED
+            case Outcome(cause=cause) as outcome if _may_pass(
+                outcome
+            ) and not self._unexplained_by_trustgraph(cause):
+                return (
+                    Came.PROVIDER_UNREACHABLE if _is_away(cause and cause.__cause__) else Came.PROVIDER_FAILED
+                )
             case Outcome():
                 return Came.USELESS
             case RequestError() | RenderError() | MessageTooLarge():
@@ -112,17 +117,21 @@ class Known:
     def another_try(self) -> bool:
         """Whether another try can still become an answer that somebody waits for.
 
-        An outage of the broker uses up no delivery. A failure before the model was asked, or after its
-        answer was paid for, leaves nothing undone; but an answer of which the requester has some is not
-        begun anew.
+        An outage of the broker is waited for, however long it takes. An answer of which the requester has
+        some is not started again: only an outcome that was paid for can still be sent.
         """
-        outage = self.came in (Came.PROVIDER_CUT_OFF, Came.BROKER_AWAY)
-        if not outage and self.deliveries >= self.deliveries_allowed:
-            return False
         if isinstance(self.result, Outcome):
-            in_time = self.seconds_left > SECONDS_FOR_ANOTHER_TRY
-            return in_time and not self.direct and self.heard is Heard.NOTHING
-        return self.paid or self.heard is not Heard.SOME
+            if self.direct or self.heard is not Heard.NOTHING or not self._in_time:
+                return False
+        elif self.heard is Heard.SOME and not self.paid:
+            return False
+        if self.came in (Came.PROVIDER_UNREACHABLE, Came.BROKER_AWAY):
+            return True
+        return self.deliveries < self.deliveries_allowed and (self.persistent or self._in_time)
+
+    @property
+    def _in_time(self) -> bool:
+        return self.seconds_left > SECONDS_FOR_ANOTHER_TRY
 
     @property
     def pause(self) -> float:
@@ -132,8 +141,8 @@ class Known:
         asked = (cause.retry_after or 0.0) if isinstance(cause, ProviderError) else 0.0
         return max(min(asked, LONGEST_RETRY_AFTER), backoff)
 
-    def _may_never_pass(self, cause: Exception | None) -> bool:
-        """TrustGraph's completion service does not say why it failed; its clients do not wait to find out."""
+    def _unexplained_by_trustgraph(self, cause: Exception | None) -> bool:
+        """Such a failure may never pass, and TrustGraph's clients do not wait to find out."""
         return self.trustgraph and isinstance(cause, ProviderUnexplained)
 
 
@@ -173,15 +182,15 @@ class WaitHere:
 class GiveUp:
     """The message is done with and was not served. `answer`: tell the requester the error first.
 
-    `dead_letter`: leave one, else only acknowledge. `forget`: a replay, or a requester who tries again under
-    the same id, is asked anew. `why` as in `Retry`; `error` may contain content.
+    `dead_letter`: leave one, else only acknowledge. The journal forgets the request: a replay, and a
+    requester who tries again under the same id, are asked anew. `why` as in `Retry`; `error` may contain
+    content.
     """
 
     error: Error
     why: str
     answer: bool
     dead_letter: bool
-    forget: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +198,14 @@ class Leave:
     """Settle nothing: the broker delivers the message to another worker."""
 
 
-Disposition = SendOut | Acknowledge | Retry | WaitHere | GiveUp | Leave
+Settlement = Acknowledge | Retry | GiveUp | Leave
+"""What ends the work on a message, as far as this delivery goes."""
+
+Disposition = SendOut | WaitHere | Settlement
 
 
 def _failure(known: Known) -> tuple[Error, str]:
     """Why there is no answer: as the requester and a dead letter say it, and as the log may say it."""
-    if known.ending:
-        error = Error("shutting-down", "the worker is shutting down; ask again")
-        return error, "the worker ended within the answer"
     match known.result:
         case Outcome(cause=ProviderError() as cause) as outcome:
             said = str(cause) if _may_pass(outcome) else f"{cause.category}: {cause}"
@@ -232,47 +241,59 @@ def _is_away(error: BaseException | None) -> bool:
     return isinstance(error, BrokerUnavailable | BrokerClosed)
 
 
-def _acknowledge(known: Known) -> Disposition:
-    return Acknowledge()
+@dataclass(frozen=True, slots=True)
+class Then:
+    """What follows, in words and in deed."""
+
+    words: str
+    make: Callable[[Known], Disposition]
 
 
-def _leave(known: Known) -> Disposition:
-    return Leave()
-
-
-def _send_out(known: Known) -> Disposition:
-    return SendOut()
-
-
-def _retry(known: Known, *, ask_again: bool = False) -> Disposition:
+def _retry(known: Known, *, ask_again: bool) -> Disposition:
     return Retry(known.pause, _failure(known)[1], ask_again)
 
 
-def _pause(known: Known, *, ask_again: bool = False) -> Disposition:
-    time = max(0.0, known.seconds_left - SECONDS_FOR_THE_LAST_TRY)
-    seconds = min(known.pause, LONGEST_PAUSE, time)
+def _wait_here(known: Known, *, ask_again: bool) -> Disposition:
+    at_least = FIRST_PAUSE * known.jitter
+    in_time = max(at_least, known.seconds_left - SECONDS_FOR_THE_LAST_TRY)
+    seconds = min(known.pause, LONGEST_PAUSE, in_time)
     return WaitHere(seconds, _failure(known)[1], ask_again, counted=True)
 
 
-def _wait_for_broker(known: Known, *, ask_again: bool = False) -> Disposition:
+def _wait_for_broker(known: Known, *, ask_again: bool) -> Disposition:
     return WaitHere(FIRST_PAUSE * known.jitter, _failure(known)[1], ask_again, counted=False)
 
 
-_retry_and_ask_again = partial(_retry, ask_again=True)
-_pause_and_ask_again = partial(_pause, ask_again=True)
-_wait_and_ask_again = partial(_wait_for_broker, ask_again=True)
-
-
-def _give_up(known: Known, *, answer: bool, dead_letter: bool) -> Disposition:
-    """TrustGraph's services leave no dead letters, and a text completion is the requester's to ask again."""
+def _give_up(known: Known, *, answer: bool) -> Disposition:
     error, why = _failure(known)
-    leaves_one = dead_letter and not known.completion and (known.persistent or not known.trustgraph)
-    return GiveUp(error, why, answer, leaves_one, forget=not known.completion)
+    return GiveUp(error, why, answer, _leaves_dead_letters(known))
 
 
-_bury = partial(_give_up, answer=False, dead_letter=True)
-_refuse = partial(_give_up, answer=True, dead_letter=True)
-_answer_with_error = partial(_give_up, answer=True, dead_letter=False)
+def _give_up_at_the_end(known: Known) -> Disposition:
+    """What was streamed in part cannot be left to others: the requester would hear it twice."""
+    error = Error("shutting-down", "the worker is shutting down; ask again")
+    dead_letter = known.persistent and _leaves_dead_letters(known)
+    return GiveUp(error, "the worker ended within the answer", answer=True, dead_letter=dead_letter)
+
+
+def _leaves_dead_letters(known: Known) -> bool:
+    """TrustGraph's services leave none, and a text completion is the requester's to ask again."""
+    return not known.completion and (known.persistent or not known.trustgraph)
+
+
+_SEND = Then("send it, decide again", lambda known: SendOut())
+_ACKNOWLEDGE = Then("acknowledge", lambda known: Acknowledge())
+_LEAVE = Then("leave it for others", lambda known: Leave())
+_RETRY = Then("retry", partial(_retry, ask_again=False))
+_RETRY_ASKING = Then("retry, ask again", partial(_retry, ask_again=True))
+_WAIT = Then("wait here", partial(_wait_here, ask_again=False))
+_WAIT_ASKING = Then("wait here, ask again", partial(_wait_here, ask_again=True))
+_AWAIT_BROKER = Then("wait here for the broker", partial(_wait_for_broker, ask_again=False))
+_AWAIT_BROKER_ASKING = Then("wait here for the broker, ask again", partial(_wait_for_broker, ask_again=True))
+_BURY = Then("dead letter", partial(_give_up, answer=False))
+_REFUSE = Then("error answer, dead letter", partial(_give_up, answer=True))
+_REFUSE_AT_THE_END = Then("error answer `shutting-down`, dead letter", _give_up_at_the_end)
+_ANSWER_AT_THE_END = Then("error answer `shutting-down`", _give_up_at_the_end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +301,7 @@ class Rule:
     """A row of the table: which situations it applies to (None: either), and what follows."""
 
     came: Collection[Came]
-    follows: str
-    then: Callable[[Known], Disposition]
+    then: Then
     sent: bool | None = None
     ending: bool | None = None
     persistent: bool | None = None
@@ -300,31 +320,32 @@ class Rule:
         )
 
 
-_SERVED, _USELESS, _INVALID = {Came.SERVED}, {Came.USELESS}, {Came.INVALID}
-_FAILED, _CUT_OFF, _AWAY = {Came.PROVIDER_FAILED}, {Came.PROVIDER_CUT_OFF}, {Came.BROKER_AWAY}
-_TROUBLE = {Came.BROKER_REFUSED, Came.DEFECT}
-_SOME, _NOT_SOME, _NOTHING = {Heard.SOME}, {Heard.NOTHING, Heard.ALL}, {Heard.NOTHING}
+_ANYTHING, _SERVED, _USELESS, _INVALID = set(Came), {Came.SERVED}, {Came.USELESS}, {Came.INVALID}
+_FAILED, _UNREACHABLE, _AWAY = {Came.PROVIDER_FAILED}, {Came.PROVIDER_UNREACHABLE}, {Came.BROKER_AWAY}
+_UNSERVED, _TROUBLE = _USELESS | _FAILED | _UNREACHABLE, {Came.BROKER_REFUSED, Came.DEFECT}
+_NOTHING, _ALL = {Heard.NOTHING}, {Heard.ALL}
 
 RULES: Final = (
-    Rule(_SERVED, "acknowledge", _acknowledge, sent=True),
-    Rule(_USELESS | _FAILED | _CUT_OFF, "dead letter", _bury, sent=True),
-    Rule(_SERVED, "acknowledge", _acknowledge, ending=True, heard={Heard.ALL}),
-    Rule(set(Came), "leave it for others", _leave, ending=True, persistent=True, heard=_NOT_SOME),
-    Rule(set(Came), "error answer, dead letter", _refuse, ending=True, persistent=True, heard=_SOME),
-    Rule(set(Came), "error answer", _answer_with_error, ending=True, persistent=False),
-    Rule(_SERVED | _USELESS, "send it and decide again", _send_out),
-    Rule(_CUT_OFF, "wait here for the broker, ask again", _wait_and_ask_again, another_try=True),
-    Rule(_FAILED, "retry, ask again", _retry_and_ask_again, persistent=True, another_try=True),
-    Rule(_FAILED, "wait here, ask again", _pause_and_ask_again, persistent=False, another_try=True),
-    Rule(_FAILED | _CUT_OFF, "send it and decide again", _send_out, another_try=False),
-    Rule(_AWAY, "wait here for the broker", _wait_for_broker, another_try=True),
-    Rule(_TROUBLE, "retry", _retry, persistent=True, heard=_NOTHING, another_try=True),
-    Rule(_TROUBLE, "wait here", _pause, another_try=True),
-    Rule(_AWAY | _TROUBLE | _INVALID, "error answer, dead letter", _refuse),
+    Rule(_SERVED, _ACKNOWLEDGE, sent=True),
+    Rule(_UNSERVED, _BURY, sent=True),
+    Rule(_SERVED, _ACKNOWLEDGE, ending=True, heard=_ALL),
+    Rule(_UNSERVED, _BURY, ending=True, heard=_ALL),
+    Rule(_ANYTHING, _LEAVE, ending=True, persistent=True, heard=_NOTHING),
+    Rule(_ANYTHING, _REFUSE_AT_THE_END, ending=True, persistent=True),
+    Rule(_ANYTHING, _ANSWER_AT_THE_END, ending=True, persistent=False),
+    Rule(_SERVED | _USELESS, _SEND),
+    Rule(_UNREACHABLE, _AWAIT_BROKER_ASKING, another_try=True),
+    Rule(_FAILED, _RETRY_ASKING, persistent=True, another_try=True),
+    Rule(_FAILED, _WAIT_ASKING, persistent=False, another_try=True),
+    Rule(_FAILED | _UNREACHABLE, _SEND, another_try=False),
+    Rule(_AWAY, _AWAIT_BROKER, another_try=True),
+    Rule(_TROUBLE, _RETRY, persistent=True, heard=_NOTHING, another_try=True),
+    Rule(_TROUBLE, _WAIT, another_try=True),
+    Rule(_AWAY | _TROUBLE | _INVALID, _REFUSE),
 )
 """From top to bottom, the first that applies."""
 
 
 def decide(known: Known) -> Disposition:
     """What becomes of a message now."""
-    return next(rule for rule in RULES if rule.applies(known)).then(known)
+    return next(rule for rule in RULES if rule.applies(known)).then.make(known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from typing import assert_never
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge
@@ -11,7 +12,7 @@ from trustgraph_prompt.wire import Error
 from trustgraph_prompt.worker import letter
 from trustgraph_prompt.worker.backoff import through_outages
 from trustgraph_prompt.worker.desk import Desk
-from trustgraph_prompt.worker.disposition import Acknowledge, Disposition, GiveUp, Retry
+from trustgraph_prompt.worker.disposition import Acknowledge, GiveUp, Leave, Retry, Settlement
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.request import Request, request_id
 from trustgraph_prompt.worker.responses import refusal, send_response
@@ -27,45 +28,49 @@ class Settler:
         self._consumer = consumer
         self._desk = desk
 
-    async def settle(self, message: Message, disposition: Disposition, request: Request | None) -> bool:
+    async def settle(self, message: Message, settlement: Settlement, request: Request | None) -> bool:
         """Whether the message is settled, through any outage of the broker.
 
         Otherwise the broker delivers it again when the consumer ends.
         """
-        if isinstance(disposition, GiveUp) and disposition.answer:
+        if isinstance(settlement, GiveUp) and settlement.answer:
             try:
-                await through_outages(partial(self._answer, message, disposition.error), self._desk.sleep)
+                await through_outages(partial(self._answer, message, settlement.error), self._desk.sleep)
             except BrokerError as error:
                 log.error("nobody is told that there is no answer: %s", error)
         try:
-            await through_outages(partial(self._settle, message, disposition, request), self._desk.sleep)
+            await through_outages(partial(self._settle, message, settlement, request), self._desk.sleep)
         except BrokerError as error:
             log.error("the message stays unacknowledged: %s", error)
             self._desk.metrics.unsettled(self._flow.name)
             return False
         return True
 
-    async def settle_now(self, message: Message, disposition: Disposition, request: Request | None) -> None:
+    async def settle_now(self, message: Message, settlement: Settlement, request: Request | None) -> None:
         """Settle the message without waiting for anything. Raises `BrokerError`."""
-        if isinstance(disposition, GiveUp) and disposition.answer:
-            await self._answer(message, disposition.error)
-        await self._settle(message, disposition, request)
+        if isinstance(settlement, GiveUp) and settlement.answer:
+            await self._answer(message, settlement.error)
+        await self._settle(message, settlement, request)
 
-    async def _settle(self, message: Message, disposition: Disposition, request: Request | None) -> None:
-        match disposition:
+    async def _settle(self, message: Message, settlement: Settlement, request: Request | None) -> None:
+        match settlement:
             case Acknowledge():
                 await self._consumer.acknowledge(message)
             case Retry():
-                await self._consumer.retry(message, disposition.seconds)
+                await self._consumer.retry(message, settlement.seconds)
                 self._desk.metrics.put_off(self._flow.name)
-                log.warning("%s; again in %.1f s", disposition.why, disposition.seconds)
+                log.warning("%s; again in %.1f s", settlement.why, settlement.seconds)
             case GiveUp(dead_letter=True):
-                log.error("dead letter: %s: %s", disposition.error.type, disposition.why)
-                await self._bury(message, disposition.error, request)
-                self._desk.metrics.buried(self._flow.name, disposition.error.type)
+                log.error("dead letter: %s: %s", settlement.error.type, settlement.why)
+                await self._bury(message, settlement.error, request)
+                self._desk.metrics.buried(self._flow.name, settlement.error.type)
             case GiveUp():
-                log.error("no answer: %s: %s", disposition.error.type, disposition.why)
+                log.error("no answer: %s: %s", settlement.error.type, settlement.why)
                 await self._consumer.acknowledge(message)
+            case Leave():
+                pass
+            case _:
+                assert_never(settlement)
 
     async def _answer(self, message: Message, error: Error) -> None:
         id = request_id(message)

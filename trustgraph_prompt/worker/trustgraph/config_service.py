@@ -12,7 +12,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, TypeGuard, TypeVar
+from typing import Final, TypeGuard
 from uuid import uuid4
 
 from tenacity import RetryCallState, wait_exponential, wait_random
@@ -36,8 +36,6 @@ from trustgraph_prompt.worker.trustgraph.processor import Processor
 from trustgraph_prompt.worker.watch import Watch
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 PROMPTS = "prompt"
 """The type of config that holds prompts, whatever the id of the processor."""
@@ -90,7 +88,8 @@ class ConfigService:
         self._heard: int | None = None
         self._version = 0
         self._loaded = False
-        self._due = _Due()
+        self._due, self._missed = _Due(), _Due()
+        self._turn = asyncio.Lock()
         self._failing: dict[str, _Failing] = {}
 
     async def load(self) -> None:
@@ -99,7 +98,8 @@ class ConfigService:
         Except for the first time it is `follow` that fetches: what is known is served meanwhile.
         """
         await self.close()
-        self._heard, self._due, self._failing = None, _Due(), {}
+        self._heard, self._failing = None, {}
+        self._due, self._missed = _Due(), _Due()
         space = self._processor.space
         topic = f"non-persistent://{space}/notify/config"
         self._pokes = await self._broker.consumer(topic, str(uuid4()), type="exclusive")
@@ -112,8 +112,8 @@ class ConfigService:
 
     async def follow(self) -> None:
         """Fetch what changes after `load`, until closed. Raises `BrokerError`."""
-        pokes = self._pokes
-        if pokes is None or self._client is None:
+        pokes, client = self._pokes, self._client
+        if pokes is None or client is None:
             raise BrokerClosed("the config was not loaded")
         lost = False
 
@@ -129,7 +129,14 @@ class ConfigService:
             lost = True
             await pokes.close()
 
-        fetching = asyncio.create_task(self._fetch_what_is_due(self._client))
+        async def fetch() -> None:
+            try:
+                await self._fetch_what_is_due(client)
+            except Exception:
+                log.exception("this is a defect of the worker; the config is loaded anew")
+                await lose()
+
+        fetching = asyncio.create_task(fetch())
         try:
             with self._watch.over(NOTICES, check, lose):
                 while message := await pokes.receive():
@@ -174,27 +181,47 @@ class ConfigService:
     async def _fetch_what_is_due(self, client: ConfigClient) -> None:
         turns = asyncio.Semaphore(FAILING_AT_ONCE)
         async with asyncio.TaskGroup() as beside:
-            for name in self._failing:
-                beside.create_task(self._fetch_again(client, name, turns))
-            while True:
-                for name in await self._fetch_due(client):
+
+            def fetch_beside(names: Iterable[str]) -> None:
+                for name in names:
                     self._failing[name] = _Failing()
-                    beside.create_task(self._fetch_again(client, name, turns))
+                    beside.create_task(self._fetch_workspace(client, name, turns))
 
-    async def _fetch_due(self, client: ConfigClient) -> set[str]:
-        """Fetch what is due, once anything is; as `_fetch`, tried until the service answers."""
-        stale = await self._due.take(SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25))
+            fetch_beside(list(self._failing))
+            beside.create_task(self._fetch_missed(client, fetch_beside))
+            while True:
+                stale = await self._due.take(SECONDS_BETWEEN_FETCHES * random.uniform(0.75, 1.25))
+                try:
+                    fetch_beside(await self._fetch_in_turn(client, stale))
+                except Exception as error:
+                    self._say_why(error)
+                    self._missed.add(stale)
 
-        async def fetch() -> set[str]:
-            nonlocal stale
-            stale |= self._due.take_now()
-            for name in self._failing.keys() & (stale.flows | stale.prompts):
+    async def _fetch_missed(self, client: ConfigClient, fetch_beside: Callable[[set[str]], None]) -> None:
+        """Fetch what the service did not answer for, until it does, beside what changes meanwhile."""
+
+        async def fetch() -> None:
+            stale = self._missed.take_now()
+            try:
+                fetch_beside(await self._fetch_in_turn(client, stale))
+            except Exception:
+                self._missed.add(stale)
+                raise
+
+        while True:
+            await self._missed.wait()
+            await asyncio.sleep(FIRST_PAUSE)
+            await self._until_fetched(fetch)
+
+    async def _fetch_in_turn(self, client: ConfigClient, stale: _Stale) -> set[str]:
+        """As `_fetch`, but one at a time, and without the workspaces that are fetched by themselves."""
+        async with self._turn:
+            changed = self._failing.keys() if stale.everything else stale.flows | stale.prompts
+            for name in self._failing.keys() & changed:
                 self._failing[name].stale = True
             return await self._fetch(client, stale, skip=self._failing.keys())
 
-        return await self._until_fetched(fetch, sleep=self._due.wait)
-
-    async def _fetch_again(self, client: ConfigClient, name: str, turns: asyncio.Semaphore) -> None:
+    async def _fetch_workspace(self, client: ConfigClient, name: str, turns: asyncio.Semaphore) -> None:
         """Fetch a workspace of which something could not be had, until it can, beside the others."""
         failing = self._failing[name]
 
@@ -211,19 +238,19 @@ class ConfigService:
         await asyncio.sleep(FIRST_PAUSE)
         await self._until_fetched(fetch)
 
-    async def _until_fetched(
-        self, fetch: Callable[[], Awaitable[T]], sleep: Callable[[float], Awaitable[object]] = asyncio.sleep
-    ) -> T:
-        """The result of `fetch`, tried until it succeeds; why it does not is said."""
+    async def _until_fetched(self, fetch: Callable[[], Awaitable[None]]) -> None:
+        """Try until it succeeds; why it does not is said."""
 
         def tell(state: RetryCallState) -> None:
-            error = error_of(state)
-            if isinstance(error, BrokerError):
-                self._trouble(SERVICE, error)
-            elif not isinstance(error, _Incomplete):
-                log.error("this is a defect of the worker; the config stays as it was", exc_info=error)
+            self._say_why(error_of(state))
 
-        return await retrying(fetch, wait=BACKOFF, before_sleep=tell, sleep=sleep)
+        await retrying(fetch, wait=BACKOFF, before_sleep=tell)
+
+    def _say_why(self, error: BaseException | None) -> None:
+        if isinstance(error, BrokerError):
+            self._trouble(SERVICE, error)
+        elif not isinstance(error, _Incomplete):
+            log.error("this is a defect of the worker; the config stays as it was", exc_info=error)
 
     async def _fetch(self, client: ConfigClient, stale: _Stale, *, skip: Collection[str] = ()) -> set[str]:
         """Fetch what is stale, but of the workspaces to `skip`, and put it in force.
@@ -397,16 +424,18 @@ class _Due:
         if self._stale:
             self._news.set()
 
-    async def wait(self, seconds: float) -> bool:
-        """Whether anything is stale, as soon as it is; at the latest after so many seconds."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        return self._news.is_set()
+    async def wait(self) -> None:
+        """Until anything is stale."""
+        await self._news.wait()
 
     async def take(self, seconds: float) -> _Stale:
         """What is stale, once anything is; everything after so many seconds."""
-        return self.take_now() if await self.wait(seconds) else EVERYTHING
+        try:
+            async with asyncio.timeout(seconds):
+                await self.wait()
+        except TimeoutError:
+            return EVERYTHING
+        return self.take_now()
 
     def take_now(self) -> _Stale:
         """What is stale by now; it may be nothing."""
