@@ -27,7 +27,7 @@ CONTRACTS = {
     "jsonl": Contract.from_schema(None, format="jsonl"),
     "jsonl, schema": Contract.from_schema(STRICT, format="jsonl"),
     "jsonl, repair": Contract.from_schema(STRICT, format="jsonl", repair=True),
-    "one block": Contract.from_schema(STRICT, fences="one"),
+    "strict": Contract.from_schema(STRICT, fences="strict"),
 }
 BLOCKS = ["```json\n", "```json\n```\n", "```json\n{} ```\n", '```json {"a": ']
 TEXTS = [*HOSTILE.values(), *BLOCKS]

@@ -360,9 +360,9 @@ def test_what_is_accepted_as_it_is_is_accepted_conformed(schema: Any, value: Any
 
 def test_alternatives_within_alternatives_take_linear_time() -> None:
     branches = [{"properties": {"c": {"$ref": "#"}, f"n{i}": {"type": "integer"}}} for i in range(4)]
-    contract = Contract.from_schema({"anyOf": branches, "type": "object"}, coerce=True, extra="ignore")
 
     def conform(size: int) -> None:
+        contract = Contract.from_schema({"anyOf": branches, "type": "object"}, coerce=True, extra="ignore")
         value: Any = [{"n1": "1", "c": {"n2": "1", "c": {"n3": "x"}}} for _ in range(size)]
         for item in value:
             contract.conform(item)

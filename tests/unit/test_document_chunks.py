@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trustgraph_prompt.worker import documents
+from tests.support.errors import holds_frames
+from trustgraph_prompt.worker import documents, extract
 
 TEXTS = st.text(alphabet="ab. \n!?\t\r\u2019\u2014", max_size=400)
 
@@ -49,3 +52,9 @@ def test_nothing_is_lost_and_no_chunk_is_too_long_or_blank(text: str, size: int)
     found = chunks(text, size)
     assert "".join("".join(found).split()) == "".join(text.split())
     assert all(chunk.strip() and len(chunk) <= size for chunk in found)
+
+
+def test_a_file_that_cannot_be_read_is_an_error_that_is_kept_without_frames(tmp_path: Path) -> None:
+    _, [error] = extract.jobs([tmp_path / "none.txt"], [], model="m", terms={})
+    assert "none.txt" in str(error)
+    assert not holds_frames(error)
