@@ -3,13 +3,14 @@ PYTHON ?= python3
 EXTRAS ?= dev
 # Most tests wait: two cores do the work of more processes.
 PROCESSES ?= 4
+MINUTES ?= 10
 VENV := .venv
 BIN := $(VENV)/bin
 comma := ,
 READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check bench format clean
+.PHONY: help demo test quick fuzz check bench format clean
 
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -30,6 +31,12 @@ test: $(READY)  ## all tests; with a real Pulsar where one can be had
 
 quick: $(READY)  ## the unit tests, which need no service
 	$(BIN)/python -m pytest -q -n 2 tests/unit
+
+fuzz: $(READY)  ## looks for counterexamples for MINUTES; what is found fails in `make test` from then on
+	@end=$$(($$(date +%s) + 60 * $(MINUTES))); while [ $$(date +%s) -lt $$end ]; do \
+	    $(BIN)/python -m pytest -q -n 2 -m hypothesis tests/unit -o faulthandler_timeout=1200 \
+	        --hypothesis-profile=fuzz --hypothesis-seed=$$(date +%s) || exit 1; \
+	done
 
 check: $(READY)  ## lint, formatting, types, direction of imports
 	$(BIN)/ruff check .

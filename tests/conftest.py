@@ -1,4 +1,4 @@
-"""For every suite: brokers (`support/brokers.py` says more), servers, and patience with every property."""
+"""For every suite: brokers (`support/brokers.py` says more), and servers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
 
 from tests.support import redis_server as redis
 from tests.support.model_server import ModelServer
@@ -15,11 +14,12 @@ from tests.support.redis_server import RedisServer
 from tests.support.requirements import unavailable
 from trustgraph_prompt.llm import OpenAIProvider
 
-# The machine may be busy: no example is too slow, time is bounded by tests of their own.
-settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("busy")
-
-pytest_plugins = ["tests.support.parallel", "tests.support.hanging", "tests.support.brokers"]
+pytest_plugins = [
+    "tests.support.parallel",
+    "tests.support.hanging",
+    "tests.support.fuzzing",
+    "tests.support.brokers",
+]
 
 
 @pytest.fixture

@@ -42,24 +42,24 @@ async def is_alive(producer: Producer, consumer: Consumer) -> bool:
     return message is not None and message.data == b"alive"
 
 
-@pytest.mark.parametrize("name", ["", "x", "flow:tg", "kafka://a/b/c", "persistent://a/b", "flow:tg:a b"])
-async def test_a_bad_name_is_refused_at_once(broker: Broker, name: str) -> None:
-    with pytest.raises(TopicInvalid):
-        await broker.producer(name)
-    with pytest.raises(TopicInvalid):
-        await broker.consumer(name, "s")
-    with pytest.raises(TopicInvalid):
-        await broker.reader(name)
-    with pytest.raises(TopicInvalid):
-        await broker.table(name)
-    with pytest.raises(TopicInvalid):
-        await broker.caller("request:tg:x", name)
+async def test_a_bad_name_is_refused_at_once(broker: Broker) -> None:
+    for name in ["", "x", "flow:tg", "kafka://a/b/c", "persistent://a/b", "flow:tg:a b"]:
+        with pytest.raises(TopicInvalid):
+            await broker.producer(name)
+        with pytest.raises(TopicInvalid):
+            await broker.consumer(name, "s")
+        with pytest.raises(TopicInvalid):
+            await broker.reader(name)
+        with pytest.raises(TopicInvalid):
+            await broker.table(name)
+        with pytest.raises(TopicInvalid):
+            await broker.caller("request:tg:x", name)
 
 
-@pytest.mark.parametrize("subscription", ["", "a b", "a/b"])
-async def test_a_bad_subscription_is_refused_at_once(broker: Broker, topic: str, subscription: str) -> None:
-    with pytest.raises(TopicInvalid, match="subscription"):
-        await broker.consumer(topic, subscription)
+async def test_a_bad_subscription_is_refused_at_once(broker: Broker, topic: str) -> None:
+    for subscription in ["", "a b", "a/b"]:
+        with pytest.raises(TopicInvalid, match="subscription"):
+            await broker.consumer(topic, subscription)
 
 
 async def test_queue_names_work_as_topics(broker: Broker, space: str) -> None:
@@ -69,23 +69,20 @@ async def test_queue_names_work_as_topics(broker: Broker, space: str) -> None:
     assert await is_alive(producer, consumer)
 
 
-@pytest.mark.parametrize(
-    ("data", "key", "properties"),
-    [
-        (b"x" * 6_000_000, None, {}),
-        (b"x" * 3_000_000, None, {"p": "y" * 3_000_000}),
-        (b"x" * 3_000_000, "k" * 3_000_000, {}),
-        (b"", None, {str(number): "y" * 600 for number in range(10_000)}),
-    ],
-    ids=["data", "property", "key", "properties"],
-)
-async def test_what_is_too_large_is_refused_before_it_is_sent(
-    broker: Broker, topic: str, data: bytes, key: str | None, properties: dict[str, str]
-) -> None:
+TOO_LARGE: list[tuple[bytes, str | None, dict[str, str]]] = [
+    (b"x" * 6_000_000, None, {}),
+    (b"x" * 3_000_000, None, {"p": "y" * 3_000_000}),
+    (b"x" * 3_000_000, "k" * 3_000_000, {}),
+    (b"", None, {str(number): "y" * 600 for number in range(10_000)}),
+]
+
+
+async def test_what_is_too_large_is_refused_before_it_is_sent(broker: Broker, topic: str) -> None:
     consumer, producer = await broker.consumer(topic, "s"), await broker.producer(topic)
-    with pytest.raises(MessageTooLarge, match="edges"):
-        await producer.send(data, key=key, properties=properties)
-    assert await is_alive(producer, consumer)
+    for data, key, properties in TOO_LARGE:
+        with pytest.raises(MessageTooLarge, match="edges"):
+            await producer.send(data, key=key, properties=properties)
+        assert await is_alive(producer, consumer)
 
 
 async def test_the_largest_message_can_also_be_retried_and_buried(broker: Broker, namespace: str) -> None:

@@ -177,8 +177,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _InOrder:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that need Pulsar come late, for it takes a while to start; those that want to be alone last."""
-    items.sort(key=lambda item: (_has(item, "alone"), _has(item, "pulsar")))
+    """Those that need Pulsar come late, for it takes a while to start; those that want to be alone last.
+
+    Otherwise tests of processes, which are the longest, come first: no process waits for another at the end.
+    """
+    items.sort(key=lambda item: (_has(item, "alone"), _has(item, "pulsar"), "system" not in item.path.parts))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -25,9 +25,9 @@ from trustgraph_prompt.errors import BrokerUnavailable
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Answer
 
-pytestmark = [pytest.mark.pulsar, pytest.mark.alone]
+pytestmark = [pytest.mark.pulsar, pytest.mark.alone, pytest.mark.xdist_group("mortal")]
 
-KILLS = 5
+KILLS = 2
 ANSWERED_BETWEEN_KILLS = 30
 SECONDS_BETWEEN_REQUESTS = 0.05
 AHEAD = 100
@@ -37,9 +37,9 @@ SECONDS_TO_SAY_SO = 50.0
 """Until a worker has said that its broker is gone: ten times what it takes on a machine of its own."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def mortal(pulsar: PulsarServer) -> Iterator[PulsarServer]:
-    """A real broker to kill, for one test: that of the run would have the topics of all to recover."""
+    """A real broker to kill: that of the run would have the topics of all to recover."""
     try:
         server = pulsar_server.start(threading.Event())
     except pulsar_server.Unavailable as reason:

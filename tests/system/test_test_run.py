@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.command import ROOT, environment
 
 HANGING = """
@@ -28,6 +30,16 @@ def test_that_hangs_and_lets_nobody_end_it():
 @pytest.mark.parametrize("number", range(8))
 def test_that_ends(number):
     pass
+"""
+
+PROPERTY = """
+import hypothesis
+
+@hypothesis.given(number=hypothesis.strategies.integers(0, 5_000))
+def test_of_any_number(number):
+    with open("tried", "a") as tried:
+        tried.write(f"{{number}}\\n")
+    {body}
 """
 
 SHARING = """
@@ -63,9 +75,9 @@ def run_tests(folder: Path, tests: str, *options: str) -> str:
     """What pytest says of the tests, in two processes set up as ours are."""
     (folder / "test_some.py").write_text(tests)
     command = [sys.executable, "-m", "pytest", "-c", f"{ROOT}/pyproject.toml", f"--rootdir={folder}", "."]
-    plugins = ["-p", "tests.support.parallel", "-p", "tests.support.hanging", "-p", "no:cacheprovider"]
+    plugins = [f"-ptests.support.{name}" for name in ("parallel", "hanging", "fuzzing")]
     result = subprocess.run(
-        [*command, *plugins, "-n", "2", *options],
+        [*command, "-pno:cacheprovider", *plugins, "-n2", *options],
         cwd=folder,
         env=environment(PYTHONPATH=str(ROOT)),
         capture_output=True,
@@ -93,3 +105,26 @@ def test_who_wants_to_be_alone_comes_last_and_is_and_a_group_shares_a_process(tm
     assert len({note for note in notes if note.startswith("group")}) == 1
     together = [note for note in notes if note.startswith("shared")]
     assert together != ["shared begins", "shared ends"] * 8
+
+
+@pytest.mark.parametrize("body", ["assert number < 1000", "while number >= 1000: pass"])
+def test_what_fuzzing_finds_is_what_every_run_tries_first(tmp_path: Path, body: str) -> None:
+    (tmp_path / "conftest.py").write_text("from tests.support import fuzzing\nfuzzing.SECONDS = 0.2\n")
+    found = run_tests(
+        tmp_path, PROPERTY.format(body=body), "--hypothesis-profile=fuzz", "--hypothesis-seed=1"
+    )
+    assert "number=1000" in found
+    assert "1 failed" in found
+
+    (tmp_path / "tried").unlink()
+    assert "1 passed" in run_tests(tmp_path, PROPERTY.format(body="pass"))
+    assert (tmp_path / "tried").read_text().splitlines()[0] == "1000"
+
+
+def test_two_runs_try_the_same_examples(tmp_path: Path) -> None:
+    tried = []
+    for _ in range(2):
+        assert "1 passed" in run_tests(tmp_path, PROPERTY.format(body="pass"))
+        tried.append((tmp_path / "tried").read_text())
+        (tmp_path / "tried").unlink()
+    assert tried[0] == tried[1]
