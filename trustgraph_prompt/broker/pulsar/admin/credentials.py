@@ -26,9 +26,9 @@ def trust(access: Access) -> ssl.SSLContext:
         if access.certificate_file and access.key_file:
             context.load_cert_chain(access.certificate_file, access.key_file, password="")
     except OSError as error:  # ssl.SSLError, too
-        files = [str(file) for file in (access.trust_file, access.certificate_file, access.key_file) if file]
+        files = ", ".join(str(f) for f in (access.trust_file, access.certificate_file, access.key_file) if f)
         why = error.strerror or type(error).__name__
-        raise ConfigError(f"no certificates: {why}", found=files, expected="PEM files") from None
+        raise ConfigError(f"no certificates: {why}", where=files, expected="PEM files") from None
     return context
 
 
