@@ -40,7 +40,7 @@ def test_hostile_texts_are_read_in_linear_time(text: Text) -> None:
 
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE)
 def test_large_texts_that_are_right_are_read_and_formatted(text: Text) -> None:
-    assert parse(format(text(MB))) == parse(text(MB))
+    assert parse(format(text(MB // 4))) == parse(text(MB // 4))
 
 
 @pytest.mark.parametrize("text", LARGE.values(), ids=LARGE)
