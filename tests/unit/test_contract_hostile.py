@@ -104,6 +104,17 @@ def test_a_reference_that_leads_back_to_itself_is_refused(schema: Any) -> None:
         Contract.from_schema(schema)
 
 
+@pytest.mark.parametrize("keyword", ["oneOf", "anyOf"])
+@pytest.mark.parametrize("ring", ["y", "yz", "yzw"])
+def test_a_ring_of_definitions_that_nothing_uses_is_passed_by(keyword: str, ring: str) -> None:
+    after = dict(zip(ring, ring[1:] + ring[0], strict=True))
+    rings = {name: {"allOf": [{"$ref": f"#/$defs/{next}"}]} for name, next in after.items()}
+    into = {keyword: [{"$ref": "#/$defs/y"}, {"allOf": [{"$ref": "#/$defs/y"}]}]}
+    contract = Contract.from_schema({"type": "object", "$defs": {**rings, "x": into}}, coerce=True)
+    assert contract.accepts({})
+    assert not contract.accepts([])
+
+
 @pytest.mark.parametrize(
     "schema",
     [

@@ -18,9 +18,16 @@ def branches_of(schema: Mapping[str, Any], references: References) -> list[dict[
 
 
 def seen_through(branch: Any, references: References) -> dict[str, Any] | None:
-    """What a branch says by its reference, or by an `allOf` of one; None for true and false."""
+    """What a branch says by its reference, or by an `allOf` of one.
+
+    None for true and false, and for a branch that leads back to itself.
+    """
+    seen: set[int] = set()
     found = references.followed(branch)
     while found is not None and "properties" not in found and len(found.get("allOf", ())) == 1:
+        if id(found) in seen:
+            return None
+        seen.add(id(found))
         found = references.followed(found["allOf"][0])
     return found
 
