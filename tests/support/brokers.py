@@ -6,6 +6,7 @@ are what is tested, a module has `broker_kind = every_broker` and runs over memo
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,15 @@ _PULSAR: Final = pytest.param("pulsar", marks=pytest.mark.pulsar)
 @pytest.fixture(scope="session")
 def pulsar(request: pytest.FixtureRequest) -> PulsarServer:
     """The real broker of this test run; the test must have the `pulsar` mark."""
-    return shared_pulsar(request.config).server()
+    server = shared_pulsar(request.config).server()
+    # The first client of a process decides for all of them where they log; some tests open one of their own.
+    asyncio.run(_visit(server.url))
+    return server
+
+
+async def _visit(url: str) -> None:
+    async with await connect(url):
+        pass
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import re
 import shutil
 import socket
@@ -347,12 +348,13 @@ def _listens(host: str, port: int) -> bool:
 
 
 def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [int(taken.getsockname()[1]) for taken in sockets]
-    finally:
-        for taken in sockets:
-            taken.close()
+    """Ports for a server that takes seconds to bind them: none that the system gives to others meanwhile."""
+    free: list[int] = []
+    while len(free) < count:
+        port = random.randrange(15_000, 32_000)  # below the ephemeral ones
+        if port not in free and not _listens("127.0.0.1", port):
+            free.append(port)
+    return free
 
 
 def _request(url: str, token: str) -> urllib.request.Request:
