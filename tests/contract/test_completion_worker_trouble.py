@@ -12,6 +12,7 @@ import pytest
 from tests.support.workers import Heard, House, Working
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.errors import ProviderAuthentication
 from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedAnswer, ScriptedProvider, TopicProvider
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.records import Identity
@@ -340,3 +341,20 @@ async def test_a_scripted_model_behind_topics_goes_on_with_its_next_answer(house
 
     assert [text for text in texts if text] == ["one", "two"]
     await callers.close()
+
+
+async def test_who_asks_again_under_the_same_id_after_an_error_is_answered_anew(
+    house: House, persistent: bool
+) -> None:
+    flow = completions(house, persistent=persistent)
+    heard = await house.hear(house.topic("answered"))
+    answers = iter([ScriptedAnswer(error=ProviderAuthentication("who are you?")), ScriptedAnswer("here")])
+    await house.work(flow, lambda call: next(answers))
+    request = '{"prompt": "p"}'
+
+    [refused] = await ask(house, flow, heard, request)
+    await house.put(flow.input.topic, request.encode(), {"id": "r"})
+
+    assert refused["error"]
+    last = (await heard.until(2))[-1]
+    assert json.loads(last.data)["response"] == "here"

@@ -64,24 +64,28 @@ async def test_a_useless_answer_that_could_not_be_buried_is_not_paid_twice(house
     assert 'requests_unsettled_total{flow="f"} 1.0' in working.worker.metrics.text().decode()
 
 
+class Forbidding:
+    """A broker on which nobody may publish on one topic."""
+
+    def __init__(self, broker: Broker, topic: str) -> None:
+        self._broker = broker
+        self._topic = topic
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._broker, name)
+
+    async def producer(self, topic: str, **options: Any) -> Producer:
+        if topic == self._topic:
+            raise BrokerError(f"{topic}: AuthorizationError")
+        return await self._broker.producer(topic, **options)
+
+
 async def test_a_refusal_that_nobody_can_be_told_keeps_no_letter_from_being_buried(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
-    broker, flow = house.broker, house.flow()
+    flow = house.flow()
     dead = await house.hear(topics.dead_letter_topic(flow.input.topic, flow.input.subscription))
-
-    class Forbidding:
-        """A broker on which nobody may publish responses."""
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(broker, name)
-
-        async def producer(self, topic: str, **options: Any) -> Producer:
-            if topic == house.topic("responses"):
-                raise BrokerError(f"{topic}: AuthorizationError")
-            return await broker.producer(topic, **options)
-
-    house.broker = cast(Broker, Forbidding())
+    house.broker = cast(Broker, Forbidding(house.broker, house.topic("responses")))
     working = await house.work(flow, lambda call: "hi")
     await house.send(flow, "nosuch")
 
@@ -90,3 +94,23 @@ async def test_a_refusal_that_nobody_can_be_told_keeps_no_letter_from_being_buri
     assert "unacknowledged" not in caplog.text
     why = f"{house.topic('responses')}: AuthorizationError"
     assert working.worker.health.notes() == {f"publishing on {house.topic('responses')}": why}
+
+
+async def test_a_dead_letter_counts_the_tries_in_memory(house: House) -> None:
+    flow = house.flow(persistent=False, deliveries=2)
+    dead = await house.hear(topics.dead_letter_topic(flow.input.topic, flow.input.subscription))
+    house.broker = cast(Broker, Forbidding(house.broker, house.topic("responses")))
+    asked: list[Call] = []
+
+    def model(call: Call) -> str:
+        asked.append(call)
+        return "hi"
+
+    await house.work(flow, model)
+
+    await house.send(flow, "say", text="x")
+
+    [letter] = await dead.until(1)
+    assert letter.deliveries == 2
+    assert letter.properties["error"] == "broker-error"
+    assert len(asked) == 1

@@ -1,0 +1,94 @@
+"""Waiting for a broker: what is said meanwhile, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
+from trustgraph_prompt.worker import backoff
+from trustgraph_prompt.worker.backoff import through_outages, until_stopped
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backoff, "SHORTEST_PAUSE", 0.001)
+
+
+def failing(*failures: Exception) -> Callable[[], Awaitable[str]]:
+    """An action that fails so, one after the other, and then succeeds."""
+    left = list(failures)
+
+    async def action() -> str:
+        if left:
+            raise left.pop(0)
+        return "done"
+
+    return action
+
+
+async def no_time(seconds: float) -> None: ...
+
+
+class TestUntilStopped:
+    async def test_says_why_not_yet_until_it_succeeds(self) -> None:
+        said: dict[str, str] = {}
+        heard: list[str] = []
+
+        async def action() -> str:
+            heard.append(said["flow f"])
+            return await attempt()
+
+        attempt = failing(BrokerUnavailable("away"), BrokerError("not allowed"))
+
+        assert await until_stopped("flow f", action, said, asyncio.Event()) == "done"
+        assert [why.split(" (since")[0] for why in heard] == ["starting", "away", "not allowed"]
+        assert said == {}
+
+    async def test_ends_at_once_when_it_is_stopped_while_it_waits(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(backoff, "SHORTEST_PAUSE", 3600.0)
+        monkeypatch.setattr(backoff, "LONGEST_PAUSE", 3600.0)
+        said: dict[str, str] = {}
+        stopping = asyncio.Event()
+        waiting = asyncio.create_task(until_stopped("x", failing(BrokerError("no")), said, stopping))
+        while said.get("x", "starting") == "starting":
+            await asyncio.sleep(0)
+
+        stopping.set()
+
+        assert await waiting is None
+        assert said == {}
+
+    async def test_does_not_begin_once_it_is_stopped(self) -> None:
+        stopping = asyncio.Event()
+        stopping.set()
+        assert await until_stopped("x", failing(ZeroDivisionError()), {}, stopping) is None
+
+    async def test_a_defect_is_raised_and_what_is_missing_stays_said(self) -> None:
+        said: dict[str, str] = {}
+        with pytest.raises(ZeroDivisionError):
+            await until_stopped("flow f", failing(ZeroDivisionError()), said, asyncio.Event())
+        assert said == {"flow f": "starting"}
+
+
+class TestThroughOutages:
+    async def test_waits_longer_each_time_up_to_half_a_minute(self) -> None:
+        slept: list[float] = []
+
+        async def sleep(seconds: float) -> None:
+            slept.append(seconds)
+
+        assert await through_outages(failing(*[BrokerUnavailable("away")] * 9), sleep) == "done"
+
+        most = [min(30.0, 2.0**attempt) for attempt in range(9)]
+        assert all(seconds <= limit for seconds, limit in zip(slept, most, strict=True))
+        assert max(slept) > 0.0
+
+    @pytest.mark.parametrize("error", [BrokerError("not allowed"), BrokerClosed("gone"), ValueError("odd")])
+    async def test_raises_whatever_is_no_outage(self, error: Exception) -> None:
+        with pytest.raises(type(error)):
+            await through_outages(failing(BrokerUnavailable("away"), error), no_time)
