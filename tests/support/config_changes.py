@@ -116,7 +116,6 @@ class Asking:
         self._responses = responses
         self._worker = worker
         self._numbers = itertools.count()
-        self._ids: list[str] = []
 
     async def phase(self, latencies: Latencies) -> None:
         """Ask for some seconds, and wait for all answers."""

@@ -55,11 +55,12 @@ def _limited(test: Callable[..., object]) -> Callable[..., object]:
 
     @functools.wraps(test)
     def limited(*arguments: Any, **named: Any) -> object:
-        signal.signal(signal.SIGALRM, end)
-        signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        outer = signal.signal(signal.SIGALRM, end)
+        left = signal.setitimer(signal.ITIMER_REAL, SECONDS)
         try:
             return test(*arguments, **named)
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, outer)
+            signal.setitimer(signal.ITIMER_REAL, *left)
 
     return limited

@@ -11,6 +11,7 @@ def bytes_beside_the_result(work: Callable[[], object]) -> int:
     """The most bytes that `work` holds while it runs, without those of what it returns."""
     gc.collect()
     tracemalloc.start()
+    result = None
     try:
         result = work()
         peak = tracemalloc.get_traced_memory()[1]

@@ -167,10 +167,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(config.stash[_FOLDER])
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     node.workerinput["folder"] = str(node.config.stash[_FOLDER])
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _InOrder:
     return _InOrder(config, log)
 
@@ -193,6 +195,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         _begin(config, collected)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any) -> None:
     if _COLLECTED not in node.config.stash:
         _begin(node.config, pickle.loads((node.config.stash[_FOLDER] / node.gateway.id).read_bytes()))

@@ -80,6 +80,8 @@ class Topic:
     broker: Broker
     requests: Producer
     responses: Heard
+    waiting: int = 0
+    """Good requests without an answer when the last of them had been sent."""
 
     async def good(self, prefix: str) -> list[float]:
         """Good requests at a steady rate; how many seconds each waited for its answer."""
@@ -89,6 +91,7 @@ class Topic:
             sent[id] = time.time()
             await self.requests.send(asking("say", text=id), properties={"id": id})
             await asyncio.sleep(SECONDS_BETWEEN)
+        self.waiting = len(sent.keys() - {message.properties["id"] for message in self.responses.messages})
         await self.answered(sent)
         heard = {m.properties["id"]: m for m in self.responses.messages}
         assert not [id for id in sent if json.loads(heard[id].data)["error"]]
@@ -209,6 +212,7 @@ async def test_poison_becomes_dead_letters_delays_nobody_and_is_served_after_a_m
         still_dead=len(left),
         median_ms_alone=round(1000 * statistics.median(alone)),
         median_ms_among_poison=round(1000 * statistics.median(among)),
+        waiting_at_the_end=topic.waiting,
         most_overtaken=overtaken(topic.responses.messages, "among"),
         p99_ms_alone=round(1000 * statistics.quantiles(alone, n=100)[98]),
         p99_ms_among_poison=round(1000 * statistics.quantiles(among, n=100)[98]),
@@ -216,3 +220,4 @@ async def test_poison_becomes_dead_letters_delays_nobody_and_is_served_after_a_m
     assert served == mended
     assert len(left) == EACH * (len(POISON) - 2)
     assert overtaken(topic.responses.messages, "among") <= 2 * CONCURRENCY
+    assert topic.waiting <= GOOD // 2  # a worker that poison stops is far behind by then

@@ -16,7 +16,7 @@ from tests.support.model_server import ModelServer
 from tests.support.pulsar_proxy import PulsarProxy
 from tests.support.pulsar_traffic import Traffic, traffic
 from tests.support.restless_model import RestlessModel
-from tests.support.worker_processes import Site
+from tests.support.worker_processes import Process, Site
 
 pytestmark = pytest.mark.pulsar
 
@@ -58,6 +58,11 @@ class Load:
 def errors(flow: Traffic) -> Counter[str]:
     """How many responses are errors, by their type; `` for those that are none."""
     return Counter((json.loads(m.data)["error"] or {"type": ""})["type"] for m in flow.heard.messages)
+
+
+def given_up(worker: Process) -> bool:
+    """Whether it ended what was still in work after the time that it was given, and not after another."""
+    return any(f"took more than {SHORT:.0f} s is given up" in line for line in worker.log)
 
 
 def answered_again(flow: Traffic) -> int:
@@ -154,6 +159,7 @@ async def test_stopped_under_load_all_that_was_received_of_a_topic_that_keeps_no
     assert heard == {*received, *before}
     assert answered_again(flow) == 0
     assert set(errors(flow)) == ({""} if in_time else {"", "shutting-down"})
+    assert given_up(worker) is not in_time
 
 
 async def test_stopped_under_load_what_is_not_answered_of_a_topic_that_keeps_is_left_for_others(
@@ -189,6 +195,7 @@ async def test_stopped_under_load_what_is_not_answered_of_a_topic_that_keeps_is_
     assert answered_again(flow) == 0
     assert model.paid_twice <= 8
     assert set(errors(flow)) == {""}
+    assert given_up(worker)
 
 
 @pytest.mark.parametrize("dead", [False, True], ids=["frozen", "dead"])

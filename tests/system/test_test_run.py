@@ -27,6 +27,28 @@ def test_that_hangs_and_lets_nobody_end_it():
         except BaseException:
             pass
 
+@pytest.fixture
+def closed():
+    yield
+    with open("closed", "a") as notes:
+        notes.write("closed")
+
+@pytest.fixture
+def endless(closed):
+    yield
+    while True:
+        time.sleep(0.01)
+
+def test_that_fails_and_then_hangs(endless):
+    assert False
+
+def test_of_which_only_a_thing_beside_hangs():
+    try:
+        while True:
+            time.sleep(0.01)
+    except BaseException:
+        pass
+
 @pytest.mark.parametrize("number", range(8))
 def test_that_ends(number):
     pass
@@ -94,7 +116,10 @@ def test_a_test_that_hangs_ends_and_says_where_and_the_others_go_on(tmp_path: Pa
     assert "test_some.py::test_that_hangs - " in output
     assert 'test_some.py", line 14 in test_that_hangs_and_lets_nobody_end_it' in output
     assert "crashed while running 'test_some.py::test_that_hangs_and_lets_nobody_end_it'" in output
-    assert "2 failed, 8 passed" in output
+    assert "ERROR test_some.py::test_that_fails_and_then_hangs - " in output
+    assert (tmp_path / "closed").read_text() == "closed"
+    assert "test_some.py::test_of_which_only_a_thing_beside_hangs - " in output
+    assert "4 failed, 8 passed, 1 error" in output
 
 
 def test_who_wants_to_be_alone_comes_last_and_is_and_a_group_shares_a_process(tmp_path: Path) -> None:
