@@ -10,7 +10,7 @@ comma := ,
 READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick fuzz check bench format clean
+.PHONY: help demo test quick fuzz check growth bench format clean
 
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -30,7 +30,7 @@ test: $(READY)  ## all tests; with a real Pulsar where one can be had
 	$(BIN)/python -m pytest -n $(PROCESSES)
 
 quick: $(READY)  ## the unit tests, which need no service
-	$(BIN)/python -m pytest -q -n 2 tests/unit
+	$(BIN)/python -m pytest -q -n 2 --maxschedchunk 20 tests/unit
 
 fuzz: $(READY)  ## looks for counterexamples for MINUTES; what is found fails in `make test` from then on
 	@end=$$(($$(date +%s) + 60 * $(MINUTES))); while [ $$(date +%s) -lt $$end ]; do \
@@ -43,6 +43,10 @@ check: $(READY)  ## lint, formatting, types, direction of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+growth: $(READY)  ## what must be linear, measured: native code too
+	$(BIN)/python benchmarks/linear.py
+	$(BIN)/python benchmarks/hostile_reading.py
 
 bench: $(READY)  ## the measured claims
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'

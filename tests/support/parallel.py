@@ -109,7 +109,7 @@ class _InOrder(LoadScheduling):  # type: ignore[misc]
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.maxschedchunk = 1
+        self.maxschedchunk = self.config.getoption("maxschedchunk") or 1
 
     def _send_tests(self, node: object, count: int) -> None:
         groups = self.config.stash[_COLLECTED].groups
