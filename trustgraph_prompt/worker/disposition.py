@@ -71,11 +71,11 @@ class Known:
     """Everything that the disposition of a message depends on.
 
     `result` is what came of the latest step, None before anything did; when the worker ends, the outcome if
-    there is one. `deliveries` of `deliveries_allowed`
-    have been used, this one included. `completion`: a text completion which can be answered; `direct`: one
-    whose requester retries by itself. `paid`: the journal has the outcome. `sent`: this delivery has sent
-    the outcome; `heard` also counts earlier deliveries. `seconds_left` until the requester gives up.
-    `ending`: the worker stops, or gives up the flow. `jitter` (0.5 to 1) shortens pauses.
+    there is one. `deliveries` of `deliveries_allowed` have been used, this one included. `completion`: a text
+    completion which can be answered; `direct`: one whose requester retries by itself. `paid`: the journal has
+    the outcome. `sent`: this delivery has sent the outcome; `heard` also counts earlier deliveries.
+    `seconds_left` until the requester gives up. `ending`: the worker stops, or gives up the flow. `jitter`
+    (0.5 to 1) shortens pauses.
     """
 
     result: Result | None
@@ -99,12 +99,10 @@ class Known:
                 return Came.NOTHING
             case Outcome() as outcome if is_served(outcome):
                 return Came.SERVED
-            case Outcome(cause=cause) as outcome if _may_pass(
-                outcome
-            ) and not self._unexplained_by_trustgraph(cause):
-                return (
-                    Came.PROVIDER_UNREACHABLE if _is_away(cause and cause.__cause__) else Came.PROVIDER_FAILED
-                )
+            case Outcome(cause=cause) as outcome if cause is not None and _may_pass(outcome):
+                if self.trustgraph and isinstance(cause, ProviderUnexplained):
+                    return Came.USELESS  # it may never pass, and TrustGraph's clients do not wait to find out
+                return Came.PROVIDER_UNREACHABLE if _is_away(cause.__cause__) else Came.PROVIDER_FAILED
             case Outcome():
                 return Came.USELESS
             case RequestError() | RenderError() | MessageTooLarge():
@@ -140,10 +138,6 @@ class Known:
         cause = self.result.cause if isinstance(self.result, Outcome) else None
         asked = (cause.retry_after or 0.0) if isinstance(cause, ProviderError) else 0.0
         return max(min(asked, LONGEST_RETRY_AFTER), backoff)
-
-    def _unexplained_by_trustgraph(self, cause: Exception | None) -> bool:
-        """Such a failure may never pass, and TrustGraph's clients do not wait to find out."""
-        return self.trustgraph and isinstance(cause, ProviderUnexplained)
 
 
 @dataclass(frozen=True, slots=True)
