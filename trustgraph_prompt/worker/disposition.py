@@ -115,8 +115,8 @@ class Known:
     def another_try(self) -> bool:
         """Whether another try can still become an answer that somebody waits for.
 
-        An outage of the broker is waited for, however long it takes. An answer of which the requester has
-        some is not started again: only an outcome that was paid for can still be sent.
+        An outage of the broker uses up no delivery. An answer of which the requester has some is not started
+        again: only an outcome that was paid for can still be sent.
         """
         if isinstance(self.result, Outcome):
             if self.direct or self.heard is not Heard.NOTHING or not self._in_time:
@@ -271,7 +271,7 @@ def _give_up_at_the_end(known: Known) -> Disposition:
 
 
 def _leaves_dead_letters(known: Known) -> bool:
-    """TrustGraph's services leave none, and a text completion is the requester's to ask again."""
+    """TrustGraph's own services leave none, and a text completion is the requester's to ask again."""
     return not known.completion and (known.persistent or not known.trustgraph)
 
 
