@@ -40,6 +40,7 @@ from trustgraph_prompt.worker.disposition import (
     SendOut,
     WaitHere,
     decide,
+    rule_for,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "dispositions.md"
@@ -238,7 +239,7 @@ def test_every_situation_has_a_rule_and_every_rule_a_situation() -> None:
     used: set[int] = set()
     for situation in filter(possible, every_situation()):
         decide(situation)
-        used.add(next(n for n, rule in enumerate(RULES) if rule.applies(situation)))
+        used.add(RULES.index(rule_for(situation)))
     assert used == set(range(len(RULES)))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property, partial
+from functools import partial
 from math import inf
 from typing import Final
 
@@ -66,7 +66,7 @@ class Heard(StrEnum):
     ALL = "all"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True, slots=True, eq=False)
 class Known:
     """Everything that the disposition of a message depends on.
 
@@ -92,7 +92,7 @@ class Known:
     ending: bool = False
     jitter: float = 1.0
 
-    @cached_property
+    @property
     def came(self) -> Came:
         match self.result:
             case None:
@@ -303,14 +303,13 @@ class Rule:
     another_try: bool | None = None
 
     def applies(self, known: Known) -> bool:
-        """Whether the situation is one of this row."""
+        """Whether the situation is one of this row, apart from what came."""
         return (
-            known.came in self.came
+            (self.sent is None or self.sent == known.sent)
+            and (self.ending is None or self.ending == known.ending)
+            and (self.persistent is None or self.persistent == known.persistent)
             and known.heard in self.heard
-            and self.sent in (None, known.sent)
-            and self.ending in (None, known.ending)
-            and self.persistent in (None, known.persistent)
-            and self.another_try in (None, known.another_try)
+            and (self.another_try is None or self.another_try == known.another_try)
         )
 
 
@@ -340,6 +339,14 @@ RULES: Final = (
 """From top to bottom, the first that applies."""
 
 
+_RULES_FOR: Final = {came: tuple(rule for rule in RULES if came in rule.came) for came in Came}
+
+
+def rule_for(known: Known) -> Rule:
+    """The row of the table that counts."""
+    return next(rule for rule in _RULES_FOR[known.came] if rule.applies(known))
+
+
 def decide(known: Known) -> Disposition:
     """What becomes of a message now."""
-    return next(rule for rule in RULES if rule.applies(known)).then.make(known)
+    return rule_for(known).then.make(known)
