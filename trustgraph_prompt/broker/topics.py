@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from trustgraph_prompt.errors import TopicInvalid
@@ -28,6 +29,7 @@ _SUBSCRIPTION: Final = re.compile(r"[^\s/\x00-\x1f\x7f\ud800-\udfff]+")
 _LONGEST: Final = 512
 
 
+@lru_cache(1024)
 def resolve(topic: str) -> str:
     """The full name: a URI stays as it is, `class:space:name` becomes one. Raises `TopicInvalid`."""
     if "://" not in topic:

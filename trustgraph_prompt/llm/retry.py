@@ -99,7 +99,7 @@ class RetryPolicy:
 
         return await retrying(
             tried,
-            retry=tenacity.retry_if_exception(self._is_worth_another),
+            retry=self._is_worth_another,
             stop=enough,
             wait=self._wait,
             before_sleep=self._tell,
@@ -115,7 +115,8 @@ class RetryPolicy:
         said = {name: value for name, value in named.items() if value is not None}
         return replace(base, **said | {"extras": {**base.extras, **override.extras}})
 
-    def _is_worth_another(self, error: BaseException) -> bool:
+    def _is_worth_another(self, state: tenacity.RetryCallState) -> bool:
+        error = error_of(state)
         return isinstance(error, Exception) and self.classifier(error)
 
     def _wait(self, state: tenacity.RetryCallState) -> float:

@@ -25,6 +25,11 @@ SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 LONGEST_OUTAGE_PAUSE = 30.0
 """Seconds before the next try to settle a message; doubled from 1, with full jitter."""
 
+_BROKER_FAILED = retry_if_exception_type(BrokerError)
+_BROKER_IS_AWAY = retry_if_exception_type(BrokerUnavailable)
+_START_PAUSES = wait_exponential(SHORTEST_PAUSE, LONGEST_PAUSE)
+_OUTAGE_PAUSES = wait_random_exponential(max=LONGEST_OUTAGE_PAUSE)
+
 
 async def until_stopped(
     what: str, action: Callable[[], Awaitable[T]], said: MutableMapping[str, str], stopping: asyncio.Event
@@ -50,9 +55,9 @@ async def until_stopped(
     try:
         result = await retrying(
             unless_stopping,
-            retry=retry_if_exception_type(BrokerError),
+            retry=_BROKER_FAILED,
             stop=lambda state: stopping.is_set(),
-            wait=wait_exponential(SHORTEST_PAUSE, LONGEST_PAUSE),
+            wait=_START_PAUSES,
             before_sleep=tell,
             sleep=sleep,
         )
@@ -70,8 +75,8 @@ async def through_outages(action: Callable[[], Awaitable[T]], sleep: Callable[[f
 
     return await retrying(
         action,
-        retry=retry_if_exception_type(BrokerUnavailable),
-        wait=wait_random_exponential(max=LONGEST_OUTAGE_PAUSE),
+        retry=_BROKER_IS_AWAY,
+        wait=_OUTAGE_PAUSES,
         before_sleep=tell,
         sleep=sleep,
     )

@@ -148,8 +148,14 @@ async def _run(service: Service, address: str | None) -> None:
 
             bound = await closing.enter_async_context(http.serve(address, service.health, service.metrics))
             log.info("serving /livez, /readyz and /metrics", extra={"http": bound})
-        collect_seldom()
+        service.connect = partial(_connect, service.connect)
         await service.run()
+
+
+async def _connect(connect: Callable[[str], Awaitable[Broker]], url: str) -> Broker:
+    broker = await connect(url)
+    collect_seldom()  # now that the broker's client is imported, too
+    return broker
 
 
 def collect_seldom() -> None:
