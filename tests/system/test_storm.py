@@ -28,7 +28,7 @@ BUDGET = Budget(tokens=1_000)
 
 #: Of a hundred calls. What hangs, hangs as long as the client has patience.
 TROUBLE = {"429": 9, "500": 8, "dropped": 5, "cut": 6, "hangs": 2}
-PATIENCE = 4.0
+PATIENCE = 8.0
 
 #: How long a second of waiting is here: retries, pauses and the minute of the limits.
 SECOND = 0.01

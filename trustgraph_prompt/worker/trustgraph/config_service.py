@@ -195,18 +195,12 @@ class ConfigService:
                     fetch_beside(await self._fetch_in_turn(client, stale))
                 except Exception as error:
                     self._say_why(error)
-                    self._missed.add(stale)
 
     async def _fetch_missed(self, client: ConfigClient, fetch_beside: Callable[[set[str]], None]) -> None:
         """Fetch what the service did not answer for, until it does, beside what changes meanwhile."""
 
         async def fetch() -> None:
-            stale = self._missed.take_now()
-            try:
-                fetch_beside(await self._fetch_in_turn(client, stale))
-            except Exception:
-                self._missed.add(stale)
-                raise
+            fetch_beside(await self._fetch_in_turn(client, self._missed.take_now()))
 
         while True:
             await self._missed.wait()
@@ -214,12 +208,19 @@ class ConfigService:
             await self._until_fetched(fetch)
 
     async def _fetch_in_turn(self, client: ConfigClient, stale: _Stale) -> set[str]:
-        """As `_fetch`, but one at a time, and without the workspaces that are fetched by themselves."""
+        """As `_fetch`, but one at a time, and without the workspaces that are fetched by themselves.
+
+        What fails is missed, and fetched again beside what changes meanwhile.
+        """
         async with self._turn:
             changed = self._failing.keys() if stale.everything else stale.flows | stale.prompts
             for name in self._failing.keys() & changed:
                 self._failing[name].stale = True
-            return await self._fetch(client, stale, skip=self._failing.keys())
+            try:
+                return await self._fetch(client, stale, skip=self._failing.keys())
+            except Exception:
+                self._missed.add(stale)
+                raise
 
     async def _fetch_workspace(self, client: ConfigClient, name: str, turns: asyncio.Semaphore) -> None:
         """Fetch a workspace of which something could not be had, until it can, beside the others."""
