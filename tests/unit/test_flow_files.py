@@ -42,7 +42,8 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     assert flow.input.subscription == "prompt-2--default--f--request"
     assert flow.outputs.answers == "persistent://tg/flow/f-answers"
     assert flow.outputs.topic_of({"type": "x"}, "type") is None
-    assert (flow.concurrency, flow.deliveries, flow.budget) == (8, 5, Budget())
+    assert (flow.concurrency, flow.deliveries, flow.crashes) == (8, 5, 3)
+    assert flow.budget == Budget(work_seconds=600)
 
 
 def test_objects_go_to_one_topic_or_to_one_for_each_type(tmp_path: Path) -> None:
@@ -68,7 +69,7 @@ def test_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
 
     [flow] = flows.load(written(tmp_path, text))
 
-    assert flow.budget == Budget(attempts=2, tokens=9000, seconds=1.5, money=0.25)
+    assert flow.budget == Budget(attempts=2, tokens=9000, seconds=1.5, money=0.25, work_seconds=600)
     assert flow.price == Price(prompt=0.4, completion=1.6, cached=0.1)
     assert flow.provider == flows.ProviderChoice("http://localhost:1/v1", "small")
 

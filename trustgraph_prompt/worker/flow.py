@@ -16,6 +16,9 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 
+WORK_SECONDS = 600.0
+"""For one delivery, unless a flow says otherwise: a silent server must not hold a slot for ever."""
+
 HOTTEST = 100
 """The highest temperature that somebody may mean; servers take less."""
 
@@ -116,7 +119,7 @@ class Flow:
     concurrency: int = 8
     deliveries: int = 5
     crashes: int = 3
-    budget: Budget = Budget()
+    budget: Budget = Budget(work_seconds=WORK_SECONDS)
     price: Price | None = None
     provider: ProviderChoice | TopicChoice | None = None
     model: str | None = None
@@ -186,7 +189,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
             crashes=document.get("crashes", 3),
-            budget=Budget(**document.get("budget", {})),
+            budget=_budget(document.get("budget", {})),
             price=Price(**document["price"]) if "price" in document else None,
             provider=_provider(document.get("provider")),
             model=parameters.get("model"),
@@ -277,6 +280,11 @@ def _check_topics(flow: Flow, where: str) -> None:
                 found=topic,
                 expected="a persistent topic",
             )
+
+
+def _budget(source: Mapping[str, Any]) -> Budget:
+    limits = {"work-seconds": WORK_SECONDS, **source}
+    return Budget(**{name.replace("-", "_"): limit for name, limit in limits.items()})
 
 
 def _check_provider(flow: Flow, over: TopicChoice, where: str) -> None:

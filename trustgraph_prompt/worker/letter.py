@@ -13,7 +13,7 @@ from trustgraph_prompt.worker.flow import Flow
 
 ERRORS: Final = (
     *("broker-error", "internal-error", "invalid-request", "llm-error", "missing-term", "no-configuration"),
-    *("shutting-down", "template-error", "too-large", "unknown-prompt"),
+    *("shutting-down", "template-error", "too-large", "unknown-prompt", "worker-crashed"),
 )
 """The types of what requests die of."""
 
