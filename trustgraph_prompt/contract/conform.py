@@ -99,7 +99,7 @@ class _Walk:
         joined = self._layout.join(base, place)
         for choice in place.choices:
             for schema in self._meant(choice, value, joined):
-                joined = self._decided(value, self._layout.branch(schema), joined)
+                joined = self._decided(value, self._layout.place((schema,)), joined)
         return joined
 
     def _meant(self, choice: Choice, value: Any, base: Place) -> list[Schema]:
@@ -138,7 +138,7 @@ class _Walk:
         return [branch for branch in choice.branches if self._may_be(branch, value)]
 
     def _may_be(self, branch: Schema, value: Any) -> bool:
-        types = self._layout.branch(branch).target.types
+        types = self._layout.place((branch,)).target.types
         if types is None:
             return True
         if isinstance(value, dict | list):
@@ -146,7 +146,7 @@ class _Walk:
         return not types <= {"object", "array"}
 
     def _try(self, branch: Schema, value: Any, base: Place) -> tuple[Schema, Any]:
-        made = self._apply(value, self._decided(value, self._layout.branch(branch), base))
+        made = self._apply(value, self._decided(value, self._layout.place((branch,)), base))
         self._spend_on(made)
         return branch, made
 
@@ -154,14 +154,14 @@ class _Walk:
         if not isinstance(value, dict | list):
             return False
         for branch in branches:
-            base = self._decided(value, self._layout.branch(branch), base)
+            base = self._decided(value, self._layout.place((branch,)), base)
         made = self._apply(value, base)
         return all(self._layout.accepts(branch, made) for branch in branches)
 
     def _rank(self, value: Any, branch: Schema, made: Any) -> int:
         """What is meant rather: the branch that names the value, one that takes "null" by its word, any."""
         if made is value:
-            return 0 if value in self._layout.branch(branch).target.literals else 2
+            return 0 if value in self._layout.place((branch,)).target.literals else 2
         return 1 if made is None else 3
 
     def _spend_on(self, value: Any) -> None:
