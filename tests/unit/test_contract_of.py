@@ -180,6 +180,25 @@ def test_each_object_of_a_jsonl_answer_becomes_an_instance(type: Any) -> None:
     assert len(outcome.rejected) == 1
 
 
+@pytest.mark.parametrize("type", [Summary, list[Summary]])
+@pytest.mark.parametrize("format", ["json", "jsonl"])
+@pytest.mark.parametrize("text", ['{"title": "T", "gist": "G"}', '[{"title": "T", "gist": "G"}]'])
+def test_what_reading_gives_can_be_built(type: Any, format: Any, text: str) -> None:
+    outcome = read(text, contract := Contract.of(type, format=format))
+    if outcome.ok:
+        summary = Summary("T", "G")
+        assert contract.build(outcome.value) == ([summary] if contract.many else summary)
+    else:
+        assert (format, contract.many) == ("json", text.startswith("{"))
+
+
+def test_an_object_of_a_list_that_its_class_refuses_is_named_by_its_place() -> None:
+    contract = Contract.of(Cited, format="jsonl")
+    with pytest.raises(StructuredOutputInvalid) as caught:
+        contract.build([{"kind": "cited", "page": 1}, {"kind": "cited", "page": 0}])
+    assert [issue.path for issue in caught.value.issues] == ["/1"]
+
+
 def test_a_contract_that_is_of_no_type_builds_the_value_itself() -> None:
     value = {"a": 1}
     assert Contract.from_schema({"type": "object"}).build(value) is value

@@ -214,8 +214,8 @@ class Contract:
     def build(self, value: Any) -> Any:
         """What an accepted value is as the contract's type; the value itself where there is none.
 
-        The value is one object of a jsonl answer, or the value of a json answer (then a list of instances
-        where it is one). Raises `StructuredOutputInvalid` with its `issues` where the class itself refuses
+        The value is one object of a jsonl answer or the list of them, or the value of a json answer: a list
+        of instances where it is a list. Raises `StructuredOutputInvalid` with its `issues` where the class itself refuses
         what its schema accepts.
         """
         if self._build is None:
@@ -223,7 +223,8 @@ class Contract:
         from trustgraph_prompt.contract.types import Refused, elements
 
         try:
-            return elements(self._build, list)(value) if self._is_list else self._build(value)
+            is_list = self.many and isinstance(value, list)
+            return elements(self._build, list)(value) if is_list else self._build(value)
         except Refused as refused:
             issues, cause = refused.issues[:MAX_ISSUES], refused.__cause__
         except RecursionError:
