@@ -214,9 +214,9 @@ class Contract:
     def build(self, value: Any) -> Any:
         """What an accepted value is as the contract's type; the value itself where there is none.
 
-        The value is one object of a jsonl answer or the list of them, or the value of a json answer: a list
-        of instances where it is a list. Raises `StructuredOutputInvalid` with its `issues` where the class itself refuses
-        what its schema accepts.
+        The value is one object of a jsonl answer or the list of them, or the value of a json answer; of a
+        list it is a list of instances. Raises `StructuredOutputInvalid` with its `issues` where the class
+        itself refuses what its schema accepts.
         """
         if self._build is None:
             return value
