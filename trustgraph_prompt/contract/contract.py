@@ -33,7 +33,8 @@ JsonSchema = Mapping[str, Any] | bool
 
 #: How strictly a json answer is looked for. any: what is valid in a fence, else in prose, and no second value
 #: that differs. strict (seed 4): where blocks are marked json, the whole of one is the value; else the first
-#: that is valid; and a list has no wrapper but `items`. one (seed 5): several fenced values are an error.
+#: that is valid; and a list has no wrapper but `items`. one (seed 5): several fenced values that
+#: differ are an error.
 Fences = Literal["any", "strict", "one"]
 
 _MAX_MESSAGE = 300  # characters of one issue; its path holds keys that a model wrote

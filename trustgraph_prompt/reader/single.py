@@ -9,7 +9,7 @@ from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.pointer import pointer
-from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.blocks import json_blocks
 from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, value_of, why_not
@@ -25,6 +25,10 @@ _SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.
 _CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)
 
 _ITEMS = "items"
+
+_VERDICTS = 5  # on fenced values, that one message tells
+
+_WHOLE_FLOAT = re.compile(r"\.0\b|e\+")  # among others
 
 # What may stand behind a value: white space, and a fence that ends or is about to.
 _SAYS_NOTHING = " \t\r\n`~"
@@ -95,10 +99,37 @@ def _strictly(
         return _failure(contract, Reason.TRUNCATED, what, truncated)
     if contract.fences == "one":
         fenced = [candidate for candidate in candidates if candidate.fenced]
-        if len(fenced) > 1:
-            return _ambiguous(len(fenced), contract, truncated)
-        candidates = fenced or candidates
+        if len(fenced) > 1 and _differ(fenced, contract):
+            return _failure(contract, Reason.AMBIGUOUS, _each_said(fenced, contract), truncated)
+        candidates = fenced[-1:] or candidates
     return _chosen(text, candidates, contract, truncated, first=contract.fences == "strict")
+
+
+def _differ(candidates: list[_Candidate], contract: Contract) -> bool:
+    """Whether they are not all one value, as the contract takes it."""
+    if any(candidate.is_broken for candidate in candidates):
+        return True
+    fits = [(_fit(one.value, contract) or (one.value,))[0] for one in candidates]
+    return len({_identity(fit, one.raw) for fit, one in zip(fits, candidates, strict=True)}) > 1
+
+
+def _each_said(fenced: list[_Candidate], contract: Contract) -> str:
+    """How many fenced values there are, and what is wrong with each."""
+    verdicts = [
+        f"number {number} {_verdict(candidate, contract)}"
+        for number, candidate in enumerate(fenced[:_VERDICTS], 1)
+    ]
+    more = [f"and {len(fenced) - _VERDICTS} more"] if len(fenced) > _VERDICTS else []
+    return f"{len(fenced)} values in code fences, expected one: {'; '.join([*verdicts, *more])}"
+
+
+def _verdict(candidate: _Candidate, contract: Contract) -> str:
+    if candidate.is_broken:
+        return f"is no JSON ({candidate.value})"
+    if _fit(candidate.value, contract):
+        return "would do"
+    issues = "; ".join(map(str, _issues(candidate.value, contract)))
+    return f"would not ({excerpt(issues)})"
 
 
 def _json_blocks(text: str, contract: Contract, scanner: Scanner) -> list[_Candidate]:
@@ -259,11 +290,18 @@ def _wraps(value: Any, contract: Contract) -> str | None:
 
 
 def _identity(value: Any, raw: str) -> str:
-    """The same for values that are the same; for those that no encoder reaches into, their texts."""
+    """The same for values that are the same, as 1 and 1.0 are; for those that no encoder reaches into, their
+    texts."""
     try:
-        return json.dumps(value, sort_keys=True)
+        text = json.dumps(value, sort_keys=True)
+        return json.dumps(json.loads(text, parse_float=_number)) if _WHOLE_FLOAT.search(text) else text
     except RecursionError:
         return raw
+
+
+def _number(digits: str) -> float:
+    number = float(digits)
+    return int(number) if number.is_integer() else number
 
 
 def _refused(
