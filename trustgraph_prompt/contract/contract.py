@@ -11,6 +11,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from trustgraph_prompt.contract.branches import branches_of, declares, discriminator_of
+from trustgraph_prompt.contract.conform import Decode, decoded
 from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
 from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
@@ -247,6 +248,22 @@ class Contract:
             return value
         made = [self._judge.conform(item) for item in value]
         return value if all(map(is_, made, value)) else made
+
+    def opened(self, value: Any, decode: Decode) -> Any:
+        """The value with the lists and objects that strings in it say, as `decode` reads them, where the
+        schema wants a list or an object and takes no string.
+
+        The very same value where there is none, or where the contract allows neither coercion nor repair.
+        """
+        if not (self.coerce or self.repair):
+            return value
+        if not self._is_list:
+            return self._judge.opened(value, decode)
+        items = decoded(value, decode) if isinstance(value, str) else value
+        if not isinstance(items, list):
+            return value
+        made = [self._judge.opened(item, decode) for item in items]
+        return value if items is value and all(map(is_, made, value)) else made
 
     def take(self, value: Any) -> tuple[Any, bool]:
         """What the contract makes of a value, and whether it accepts it: `conform` and `accepts` in one."""

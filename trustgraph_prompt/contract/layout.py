@@ -170,6 +170,19 @@ class Place:
         """How many elements may have a schema of their own."""
         return max((len(_numbered(node)) for node in self.nodes), default=0)
 
+    def must_be(self, container: str) -> bool:
+        """Whether a value may be a `container`, "array" or "object", and may not be a string."""
+        return self._may_be(container) and not self._may_be("string")
+
+    def _may_be(self, kind: str) -> bool:
+        if self.target.types is not None and kind not in self.target.types:
+            return False
+        return all(
+            any(self._layout.place((branch,))._may_be(kind) for branch in choice.branches)
+            for choice in self.choices
+            if choice.keyword in ("anyOf", "oneOf") and not choice.is_open
+        )
+
     def member(self, name: str) -> Place | None:
         """The place of the member `name`; None where nothing declares it."""
         try:
