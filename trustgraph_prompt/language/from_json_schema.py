@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trustgraph_prompt.errors import excerpt
-from trustgraph_prompt.language.check import check
+from trustgraph_prompt.language.check import MAX_SCHEMAS, check
 from trustgraph_prompt.language.check_field import check_field
 from trustgraph_prompt.language.from_json_type import Schema, Types
 from trustgraph_prompt.language.inherit import Schemas, discriminator
@@ -116,8 +116,9 @@ class _Whole:
             isinstance(name, str) and name in properties for name in required
         ):
             refuse(within(path, "required"), "these are no properties", required, ", ".join(properties))
+        needed = set(required)
         fields = tuple(
-            self._field(name, one, name in required, within(path, "properties", name))
+            self._field(name, one, name in needed, within(path, "properties", name))
             for name, one in properties.items()
         )
         return SchemaDef(self._reading, fields, (), _description(schema, path))
@@ -191,6 +192,8 @@ class _Whole:
 
     def _wait(self, name: str, schema: Schema, path: str) -> None:
         self._names.add(name)
+        if len(self._names) > MAX_SCHEMAS:
+            refuse(path, "too many schemas", len(self._names), f"at most {MAX_SCHEMAS} in a file")
         self._waiting.append((name, schema, path))
 
 

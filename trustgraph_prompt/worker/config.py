@@ -128,6 +128,7 @@ class ConfigTopic:
         self._topic = topic
         self._table: Table | None = None
         self._pushes: dict[str, _Push] = {}
+        self._push_of: dict[str, str] = {}  # by the key of an entry that waits
         self._refused: dict[str, ConfigError] = {}
         self._due = _Due()
 
@@ -174,6 +175,7 @@ class ConfigTopic:
             for push in self._pushes.values():
                 push.stop_waiting()
             self._pushes.clear()
+            self._push_of.clear()
             self._due.end()
             await swapping
 
@@ -185,14 +187,16 @@ class ConfigTopic:
     def _take(self, message: Message) -> None:
         """Swap in an entry, or keep it until its push is whole."""
         key = message.key or ""
-        for other in self._pushes.values():
-            other.changes.pop(key, None)  # what is published later counts, in whatever order pushes end
+        if (former := self._push_of.pop(key, None)) is not None:
+            # what is published later counts, in whatever order pushes end
+            del self._pushes[former].changes[key]
         id = message.properties.get(PUSH)
         if id is None:
             self._due.add({key: message.data})
             return
         push = self._pushes.setdefault(id, _Push())
         push.changes[key] = message.data
+        self._push_of[key] = id
         push.wait(SECONDS_FOR_A_PUSH, partial(self._complete, id))
         if MORE not in message.properties:
             self._complete(id)
@@ -200,6 +204,8 @@ class ConfigTopic:
     def _complete(self, id: str) -> None:
         push = self._pushes.pop(id)
         push.stop_waiting()
+        for key in push.changes:
+            del self._push_of[key]
         self._due.add(push.changes)
 
     async def _swap_what_is_due(self) -> None:
