@@ -163,11 +163,13 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     if isinstance(objects, dict) and "default" in objects:
         by_type[""] = objects["default"]
     try:
+        input_topic = topics.resolve(source["topic"])
+        answers = f"persistent://{topics.namespace_of(input_topic)}/{name}-answers"
         flow = Flow(
             name=name,
             workspace=workspace,
             input=Input(
-                topic=topics.resolve(source["topic"]),
+                topic=input_topic,
                 subscription=source.get("subscription", f"{processor}--{workspace}--{name}--request"),
                 kind=kind,
                 buffer=source.get("buffer", 1000),
@@ -175,7 +177,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             outputs=Outputs(
                 answers=None
                 if kind == "text-completion"
-                else topics.resolve(outputs.get("answers", f"persistent://tg/flow/{name}-answers")),
+                else topics.resolve(outputs.get("answers", answers)),
                 response=topics.resolve(outputs["response"]) if "response" in outputs else None,
                 objects={value: topics.resolve(topic) for value, topic in by_type.items()},
             ),
