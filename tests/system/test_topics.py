@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.command import run
 from tests.support.model_server import ModelServer, Reply
-from tests.support.pulsar_server import PulsarServer
+from tests.support.pulsar_server import PulsarServer, free_ports
 
 FLOW = """\
 name: f
@@ -91,6 +91,18 @@ def test_a_plan_is_printed_then_done_then_there_is_nothing_to_do(topics: Topics,
     again = topics("create")
     assert (again.returncode, again.stderr) == (0, "")
     assert again.stdout.startswith("nothing to do at http://")
+
+
+@pytest.mark.pulsar
+def test_all_was_ok_where_nothing_listens_on_the_brokers_port(
+    topics: Topics, pulsar: PulsarServer, tenant: str
+) -> None:
+    assert topics("create").returncode == 0
+    [closed] = free_ports(1)
+    check = topics("check", "--broker", f"pulsar://127.0.0.1:{closed}")
+    assert check.returncode == 1
+    assert states(check) == {"ok"}
+    assert check.stderr == f"error: pulsar://127.0.0.1:{closed}: Connection refused\n"
 
 
 @pytest.mark.pulsar

@@ -414,3 +414,12 @@ def on_broker(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:
             return await action(broker)
 
     return asyncio.run(act())
+
+
+def check_broker(url: str) -> None:
+    """See that the broker of that URL lets us connect. Raises as `connect`."""
+
+    async def nothing(broker: Broker) -> None:
+        """Connecting is all."""
+
+    on_broker(url, nothing)

@@ -47,7 +47,8 @@ def check(
 ) -> None:
     """Say of each thing that the flows need whether it is there. Changes nothing.
 
-    Exits with 1 where anything is missing, or is other than a worker needs it.
+    Exits with 1 where anything is missing, or is other than a worker needs it, or where the broker itself
+    does not answer.
     """
     from trustgraph_prompt.broker.pulsar.admin import compare, look
 
@@ -56,12 +57,15 @@ def check(
     async def judge(admin: PulsarAdmin) -> list[Finding]:
         return compare(wanted, await look(admin, wanted))
 
-    findings = [] if _needs_nothing(broker) else _on_admin(broker, admin_url, judge)
+    needs_nothing = _needs_nothing(broker)
+    findings = [] if needs_nothing else _on_admin(broker, admin_url, judge)
     if as_json:
         output.print_json([_as_json(finding) for finding in findings])
     else:
         for finding in findings:
             typer.echo(f"{finding.state:8} {_told(finding)}")
+    if not needs_nothing:
+        options.check_broker(broker)
     if any(finding.state != "ok" for finding in findings):
         raise typer.Exit(1)
 
