@@ -111,6 +111,40 @@ async def test_an_entry_that_does_not_compile_changes_nothing_and_is_reported(ho
     assert (await responses.under(await house.send(flow, "say")))[0]["text"] == "Say C"
 
 
+async def test_a_refused_push_was_logged_as_a_change_and_no_change_by_name(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="trustgraph_prompt.worker.config")
+    await push(house, **{"template.say": entry("Say A")})
+    working = await house.work(house.flow(), echo, config=True)
+    reports = await house.hear(house.topic("config-report"))
+
+    def changes() -> list[str]:
+        return [said for said in map(str, caplog.messages) if said.startswith("prompts of workspace")]
+
+    def version(id: str) -> str:
+        return working.worker.prompts["default"].prompts[id].version[:12]
+
+    before = version("say")
+    caplog.clear()
+    await push(house, **{"template.say": entry("Say {% if %}")})
+    await reports.until(1)
+    assert changes() == []
+
+    await push(house, **{"template.say": entry("Say B"), "template.new": entry("New")})
+    await serves(working, "say", "Say B")
+    said, new = version("say"), version("new")
+    assert changes() == [f"prompts of workspace default changed: new added ({new}), say {before} -> {said}"]
+    caplog.clear()
+    await push(house, **{"template.new": ""})
+    await push(house, **{f"template.p{number:02}": entry("P") for number in range(12)})
+    await serves(working, "p11", "P")
+    told = ", ".join(changes())
+    assert f"new deleted ({new})" in told
+    assert "say" not in told
+    assert told.endswith(" more")
+
+
 async def test_a_key_that_is_none_is_refused_and_stops_nothing(house: House) -> None:
     keys = ["default", "default/", "default/template.", "/system", "default/other"]
     reports = await house.hear(house.topic("config-report"))
