@@ -180,7 +180,10 @@ def test_nobody_listens() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--admin-url", "pulsar://h:6650"), "no admin URL"),
+        (
+            ("--admin-url", "pulsar://h:6650"),
+            "the admin URL is not valid: it begins with neither http:// nor https://",
+        ),
         (("--flows", "nowhere"), "nowhere"),
         (("--flows", "nowhere", "--trustgraph"), "--flows"),
         (("--broker", "kafka://h"), "kafka://h"),

@@ -88,7 +88,7 @@ def test_what_cannot_be_read(text: str, said: str) -> None:
         ("schema int:\n  a: int", "1:8: this is the name of a type (found 'int', expected another name"),
         ("schema A extends B:\n  a: int", "1:18: there is no schema B"),
         ("schema Volcano:\n a: int\nschema B extends Volcanoe:", "3:18: there is no schema Volcanoe, did you mean Volcano?"),
-        ("schema A extends int:\n  a: int", "1:18: this is no schema (found 'int', expected the name of a schema)"),
+        ("schema A extends int:\n  a: int", "1:18: int is not a schema (found 'int', expected the name of a schema)"),
         ("schema A extends B, B:\n  a: int\nschema B:\n  b: int", "1:21: A extends B twice"),
         ("schema A extends A:\n  a: int", "1:8: a schema extends itself: A extends A"),
         ("schema A extends B:\n  a: int\nschema B extends C:\n  b: int\nschema C extends B:\n  c: int",

@@ -32,7 +32,10 @@ SECONDS_BETWEEN_LOOKS = 1.0
 
 def _workspace(name: str | None) -> str | None:
     if name is not None and (not name or "/" in name):
-        raise ConfigError("is no workspace", where="--workspace", found=name, expected="a name without /")
+        wrong = "there is a / in it" if name else "it is empty"
+        raise ConfigError(
+            f"the name is not valid: {wrong}", where="--workspace", found=name, expected="a name without /"
+        )
     return name
 
 

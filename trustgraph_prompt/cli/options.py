@@ -335,7 +335,10 @@ def _term(term: str) -> tuple[str, object]:
     is_json = name.endswith(":")
     name = name.removesuffix(":")
     if not equals or not name:
-        raise ConfigError("no term", where="--term", found=term, expected="NAME=VALUE or NAME:=JSON")
+        wrong = "there is no name before its =" if equals else "there is no = in it"
+        raise ConfigError(
+            f"the term is not valid: {wrong}", where="--term", found=term, expected="NAME=VALUE or NAME:=JSON"
+        )
     where = f"--term {name}"
     if value.startswith("@"):
         where = value[1:]

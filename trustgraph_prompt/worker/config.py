@@ -229,7 +229,7 @@ class ConfigTopic:
                     placed[place] = data
             elif data:
                 refused[key] = ConfigError(
-                    "no key of a prompt config",
+                    "the key names no entry of a prompt config",
                     where=self._topic,
                     found=key,
                     expected="<workspace>/system or <workspace>/template.<id>",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -248,12 +249,19 @@ def temperature(value: object, where: str) -> float | None:
         if not isinstance(value, bool) and "_" not in str(value) and 0 <= float(str(value)) <= HOTTEST:
             return float(str(value))
     raise FlowError(
-        "no temperature",
+        f"the temperature is not valid: {_wrong_temperature(value)}",
         where=where,
         path="/parameters/temperature",
         found=value,
         expected=f"a number from 0 to {HOTTEST}",
     )
+
+
+def _wrong_temperature(value: object) -> str:
+    with suppress(ValueError, OverflowError, TypeError):
+        if not isinstance(value, bool) and "_" not in str(value) and not isnan(number := float(str(value))):
+            return "it is below 0" if number < 0 else f"it is above {HOTTEST}"
+    return "it is not a number"
 
 
 def _check_topics(flow: Flow, where: str) -> None:

@@ -55,7 +55,9 @@ class PulsarBroker:
                 client = Client(url, logger=log, **access.options())
         except ValueError as error:
             raise ConfigError(
-                f"no Pulsar URL: {error}", found=address(url), expected="pulsar://HOST:PORT"
+                f"the URL of the Pulsar is not valid: {error}",
+                found=address(url),
+                expected="pulsar://HOST:PORT",
             ) from error
         broker = cls(client, address(url))
         try:
