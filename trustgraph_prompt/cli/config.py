@@ -65,8 +65,11 @@ def push(
     from trustgraph_prompt.worker import config
 
     read = files.read(path)
-    for wrong in try_examples(read.build(), read.examples):
+    built = read.build()
+    for wrong in try_examples(built, read.examples):
         raise wrong
+    for key, why in built.notes.items():
+        output.note(f"warning: {key} {why}")
     entries = read.entries
     if not entries:
         raise ConfigError("no prompts here", where=str(path), found="schemas alone", expected="prompts")

@@ -262,13 +262,16 @@ class ConfigTopic:
 
 
 def log_changes(workspace: str, before: PromptSet | None, after: PromptSet) -> None:
-    """Name the prompts that a swap has changed, with their old and new version, if it has changed any."""
+    """Name the prompts that a swap has changed, with their old and new version; and warn of new notes."""
     old, new = {} if before is None else before.prompts, after.prompts
     changed = sorted(id for id in old.keys() | new.keys() if old.get(id) is not new.get(id))
     if changed:
         told = ", ".join(_change(id, old.get(id), new.get(id)) for id in changed[:CHANGES_NAMED])
         more = f" and {len(changed) - CHANGES_NAMED:,} more" if len(changed) > CHANGES_NAMED else ""
         log.info("prompts of workspace %s changed: %s%s", workspace, told, more, extra={"prompts": len(new)})
+    for key, note in after.notes.items():
+        if before is None or before.notes.get(key) != note:
+            log.warning("config entry %s/%s %s", workspace, key, note)
 
 
 def _change(id: str, old: PromptDefinition | None, new: PromptDefinition | None) -> str:
