@@ -13,6 +13,7 @@ import typer
 from trustgraph_prompt.cli import looking, options, output
 from trustgraph_prompt.cli.commands import Command, Group
 from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker, Message
@@ -101,7 +102,7 @@ def list_(
         output.print_json({key.removeprefix(prefix): _value(data) for key, data in sorted(entries.items())})
     else:
         for key in sorted(entries):
-            typer.echo(key)
+            typer.echo(harmless(key))
 
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt config get template.extract-definitions")
@@ -206,9 +207,10 @@ def _print_change(message: Message, topic: str, *, as_json: bool) -> None:
         entry = _value(message.data) if message.data else None
         typer.echo(output.json_text({"topic": topic, "key": message.key, "value": entry}))
     elif topic.endswith("-report"):
-        typer.echo(f"{'refused' if message.data else 'mended'} {message.key} {message.data.decode()}")
+        record = message.data.decode(errors="replace")
+        typer.echo(harmless(f"{'refused' if record else 'mended'} {message.key} {record}"))
     else:
-        typer.echo(f"{'changed' if message.data else 'deleted'} {message.key}")
+        typer.echo(harmless(f"{'changed' if message.data else 'deleted'} {message.key}"))
     sys.stdout.flush()
 
 

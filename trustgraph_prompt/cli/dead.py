@@ -168,7 +168,7 @@ def list_(
             return
         if place != letter.place:
             place = letter.place
-            typer.echo(f"{place.topic}, subscription {place.subscription}")
+            typer.echo(visible(f"{place.topic}, subscription {place.subscription}"))
         typer.echo(_line(letter))
 
     where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
