@@ -11,6 +11,7 @@ from trustgraph_prompt import bundled
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError
 from trustgraph_prompt.worker import flow as flows
+from trustgraph_prompt.worker.layout import layout
 
 MINIMAL = """
 name: f
@@ -44,6 +45,23 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     assert flow.outputs.topic_of({"type": "x"}, "type") is None
     assert (flow.concurrency, flow.deliveries, flow.crashes) == (8, 5, 3)
     assert flow.budget == Budget(work_seconds=600)
+
+
+@pytest.mark.parametrize(
+    ("source", "answers"),
+    [
+        ("persistent://acme/prod/in", "persistent://acme/prod/f-answers"),
+        ("non-persistent://acme/prod/in", "persistent://acme/prod/f-answers"),
+        ("request:acme:in", "persistent://acme/request/f-answers"),
+    ],
+)
+def test_answers_of_a_flow_in_another_tenant_stood_in_tg(tmp_path: Path, source: str, answers: str) -> None:
+    text = f"name: f\ninput: {{topic: '{source}'}}\noutputs: {{response: 'persistent://acme/prod/out'}}\n"
+    [flow] = flows.load(written(tmp_path, text))
+
+    assert flow.outputs.answers == answers
+    topics = layout([flow], "persistent://acme/config/prompt").namespaces
+    assert {name.partition("/")[0] for name in topics} == {"acme"}
 
 
 def test_objects_go_to_one_topic_or_to_one_for_each_type(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -168,11 +169,13 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     if isinstance(objects, dict) and "default" in objects:
         by_type[""] = objects["default"]
     try:
+        input_topic = topics.resolve(source["topic"])
+        answers = f"persistent://{topics.namespace_of(input_topic)}/{name}-answers"
         flow = Flow(
             name=name,
             workspace=workspace,
             input=Input(
-                topic=topics.resolve(source["topic"]),
+                topic=input_topic,
                 subscription=source.get("subscription", f"{processor}--{workspace}--{name}--request"),
                 kind=kind,
                 buffer=source.get("buffer", 1000),
@@ -180,7 +183,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             outputs=Outputs(
                 answers=None
                 if kind == "text-completion"
-                else topics.resolve(outputs.get("answers", f"persistent://tg/flow/{name}-answers")),
+                else topics.resolve(outputs.get("answers", answers)),
                 response=topics.resolve(outputs["response"]) if "response" in outputs else None,
                 objects={value: topics.resolve(topic) for value, topic in by_type.items()},
             ),
@@ -252,12 +255,19 @@ def temperature(value: object, where: str) -> float | None:
         if not isinstance(value, bool) and "_" not in str(value) and 0 <= float(str(value)) <= HOTTEST:
             return float(str(value))
     raise FlowError(
-        "no temperature",
+        f"the temperature is not valid: {_wrong_temperature(value)}",
         where=where,
         path="/parameters/temperature",
         found=value,
         expected=f"a number from 0 to {HOTTEST}",
     )
+
+
+def _wrong_temperature(value: object) -> str:
+    with suppress(ValueError, OverflowError, TypeError):
+        if not isinstance(value, bool) and "_" not in str(value) and not isnan(number := float(str(value))):
+            return "it is below 0" if number < 0 else f"it is above {HOTTEST}"
+    return "it is not a number"
 
 
 def _check_topics(flow: Flow, where: str) -> None:

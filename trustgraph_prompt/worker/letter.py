@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from trustgraph_prompt.broker import Message
+from trustgraph_prompt.broker import Message, topics
 from trustgraph_prompt.worker.flow import Flow
 
 ERRORS: Final = (
@@ -35,6 +35,11 @@ class Place:
     def of(cls, flow: Flow) -> Place:
         """Where a flow receives."""
         return cls(flow.input.topic, flow.input.subscription)
+
+    @property
+    def letters(self) -> str:
+        """The topic of its dead letters. Raises `TopicInvalid`."""
+        return topics.dead_letter_topic(self.topic, self.subscription)
 
 
 @dataclass(frozen=True, slots=True)
