@@ -29,6 +29,7 @@ from trustgraph_prompt.reader import Outcome, read
 from trustgraph_prompt.worker.disposition import (
     RULES,
     Acknowledge,
+    Ask,
     Came,
     GiveUp,
     Heard,
@@ -94,6 +95,15 @@ COMPLETION = {"completion": True}
 
 #: A situation, and what becomes of the message, in the words of the function `said`.
 SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
+    # The question is put, unless too many workers have died of it.
+    (None, {}, "ask"),
+    (None, LAST, "ask"),
+    (None, REPEATED, "ask"),
+    (None, {"crashes": 2, "crashes_allowed": 3}, "ask"),
+    (None, {"crashes": 3, "crashes_allowed": 3}, "answer, dead letter worker-crashed"),
+    (None, {"crashes": 3, "crashes_allowed": 3} | COMPLETION, "answer, give up worker-crashed"),
+    (None, {"crashes": 3, "crashes_allowed": 3} | ENDING, "leave"),
+    (DOWN, {"crashes": 3, "crashes_allowed": 3}, "retry in 1, ask again"),
     # An answer is sent first, whatever it is worth; then it is settled.
     (SERVED, {}, "send"),
     (EMPTY, {}, "send"),
@@ -179,6 +189,8 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
 
 def said(known: Known) -> str:
     match decide(known):
+        case Ask():
+            return "ask"
         case SendOut():
             return "send"
         case Acknowledge():
@@ -204,8 +216,8 @@ def every_situation() -> Iterator[Known]:
     for result, deliveries, persistent, trustgraph, completion in product(
         ONE_OF_EACH, (1, 3), either, either, either
     ):
-        for direct, paid, sent, heard, left, ending in product(
-            either, either, either, Heard, (inf, 3.0), either
+        for direct, paid, sent, heard, left, ending, crashes in product(
+            either, either, either, Heard, (inf, 3.0), either, (0, 3)
         ):
             yield known(
                 result,
@@ -219,6 +231,8 @@ def every_situation() -> Iterator[Known]:
                 heard=heard,
                 seconds_left=left,
                 ending=ending,
+                crashes=crashes,
+                crashes_allowed=3,
             )
 
 
@@ -230,7 +244,6 @@ def possible(known: Known) -> bool:
         and (not asked or known.paid)
         and (not known.sent or known.heard is Heard.ALL)
         and (known.heard is not Heard.ALL or known.paid)
-        and (known.ending or known.result is not None)
         and (not known.ending or asked or known.result is None)
     )
 
@@ -257,8 +270,10 @@ def test_no_message_is_lost_and_none_is_worked_on_without_end() -> None:
             assert situation.deliveries < situation.deliveries_allowed
         if isinstance(disposition, WaitHere) and not disposition.counted:
             assert situation.came in (Came.BROKER_AWAY, Came.PROVIDER_UNREACHABLE)
-        if isinstance(disposition, Retry | WaitHere | SendOut):
+        if isinstance(disposition, Retry | WaitHere | SendOut | Ask):
             assert not situation.ending
+        if isinstance(disposition, Ask):
+            assert situation.crashes < situation.crashes_allowed
 
 
 def test_pauses_have_jitter() -> None:

@@ -92,6 +92,11 @@ def dead_letter_topic(topic: str, subscription: str) -> str:
     return resolve(f"{persistent}-{check_subscription(subscription)}-DLQ")
 
 
+def in_work_topic(topic: str, subscription: str) -> str:
+    """A table of what the workers of a subscription have in work."""
+    return resolve(f"{resolve(topic)}-{check_subscription(subscription)}-WORK")
+
+
 def is_letter_topic(topic: str) -> bool:
     """Whether the topic holds retry or dead letters, whose properties tell where they came from."""
     return topic.endswith(("-RETRY", "-DLQ"))

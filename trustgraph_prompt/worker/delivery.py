@@ -84,9 +84,17 @@ class Delivery:
         self._settler = settler
         self._desk = desk
         self._job: _Job | None = None
+        self._crashes = 0
 
-    async def run(self) -> Result:
-        """What came of the message in the end, once it is settled."""
+    async def run(self) -> Result | None:
+        """What came of the message in the end, once it is settled; None where it was not even begun."""
+        in_work = self._desk.in_work
+        if in_work is None:
+            return await self._run()
+        async with in_work.working_on(self._message.id) as self._crashes:
+            return await self._run()
+
+    async def _run(self) -> Result | None:
         flow, desk, message = self._flow, self._desk, self._message
         try:
             request = decode(message, flow)
@@ -112,15 +120,16 @@ class Delivery:
             if job is not None and isinstance(settlement, GiveUp):
                 job.entry.forget()
 
-    async def _until_settled(self, job: _Job) -> Result:
+    async def _until_settled(self, job: _Job) -> Result | None:
         """Do what `decide` says, step by step, until the message is settled; the last result."""
-        result = await self._ask(job)
+        result: Result | None = None
         while not isinstance(disposition := decide(self._known(result)), Settlement):
             if isinstance(disposition, SendOut):
                 result = await _try(job.send)
-            else:
+                continue
+            if isinstance(disposition, WaitHere):
                 await self._wait(disposition, job)
-                result = await self._ask(job)
+            result = await self._ask(job)
         if isinstance(disposition, Retry) and disposition.ask_again:
             job.entry.forget()
         settled = await self._settler.settle(self._message, disposition, job.request)
@@ -162,6 +171,8 @@ class Delivery:
             result=result,
             deliveries=self._message.deliveries,
             deliveries_allowed=flow.deliveries,
+            crashes=self._crashes,
+            crashes_allowed=flow.crashes,
             persistent=flow.input.persistent,
             trustgraph=flow.trustgraph,
             completion=flow.input.kind == "text-completion" and request_id(self._message) is not None,

@@ -12,6 +12,7 @@ from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.health import Health
+from trustgraph_prompt.worker.in_work import InWork
 from trustgraph_prompt.worker.journal import Journal
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.producers import Producers
@@ -23,7 +24,8 @@ from trustgraph_prompt.worker.watch import Watch
 class Desk:
     """The collaborators of the loops of one process; `prompts` has the current snapshot of each workspace.
 
-    `failing` says of a flow why its provider failed, until it answers again.
+    `in_work` is of one flow, None where nothing is delivered again after a crash. `failing` says of a flow
+    why its provider failed, until it answers again.
     """
 
     prompts: Mapping[str, PromptSet]
@@ -32,6 +34,7 @@ class Desk:
     metrics: Metrics
     journal: Journal = field(default_factory=Journal)
     cache: Cache | None = None
+    in_work: InWork | None = None
     failing: dict[str, str] = field(default_factory=dict)
     tracing: Tracing = field(default_factory=Tracing)
     watch: Watch = field(default_factory=lambda: Watch(Health(), Metrics()))

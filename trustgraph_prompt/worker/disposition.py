@@ -48,6 +48,7 @@ class Came(StrEnum):
     """What came of the latest step."""
 
     NOTHING = "nothing yet"
+    CRASHES = "too many crashes"
     SERVED = "a useful answer"
     USELESS = "a useless answer or a permanent provider error"
     PROVIDER_FAILED = "a temporary provider error"
@@ -71,7 +72,8 @@ class Known:
     """Everything that the disposition of a message depends on.
 
     `result` is what came of the latest step, None before anything did; when the worker ends, the outcome if
-    there is one. `deliveries` of `deliveries_allowed` have been used, this one included. `completion`: a text
+    there is one. `deliveries` of `deliveries_allowed` have been used, this one included. Of the message have
+    died `crashes` workers while they worked on nothing else, before it came here. `completion`: a text
     completion which can be answered; `direct`: one whose requester retries by itself. `paid`: the journal has
     the outcome. `sent`: this delivery has sent the outcome; `heard` also counts earlier deliveries.
     `seconds_left` until the requester gives up. `ending`: the worker stops, or gives up the flow. `jitter`
@@ -81,6 +83,8 @@ class Known:
     result: Result | None
     deliveries: int = 1
     deliveries_allowed: int
+    crashes: int = 0
+    crashes_allowed: int = 1
     persistent: bool
     trustgraph: bool = False
     completion: bool = False
@@ -96,7 +100,7 @@ class Known:
     def came(self) -> Came:
         match self.result:
             case None:
-                return Came.NOTHING
+                return Came.NOTHING if self.crashes < self.crashes_allowed else Came.CRASHES
             case Outcome() as outcome if is_served(outcome):
                 return Came.SERVED
             case Outcome(cause=cause) as outcome if cause is not None and _may_pass(outcome):
@@ -138,6 +142,11 @@ class Known:
         cause = self.result.cause if isinstance(self.result, Outcome) else None
         asked = (cause.retry_after or 0.0) if isinstance(cause, ProviderError) else 0.0
         return max(min(asked, LONGEST_RETRY_AFTER), backoff)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the model, unless the journal knows the outcome. Then decide again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,12 +204,15 @@ class Leave:
 Settlement = Acknowledge | Retry | GiveUp | Leave
 """What ends the work on a message, as far as this delivery goes."""
 
-Disposition = SendOut | WaitHere | Settlement
+Disposition = Ask | SendOut | WaitHere | Settlement
 
 
 def _failure(known: Known) -> tuple[Error, str]:
     """Why there is no answer: as the requester and a dead letter say it, and as the log may say it."""
     match known.result:
+        case None:
+            died = f"{known.crashes} workers died while they worked on this request and nothing else"
+            return Error("worker-crashed", died), died
         case Outcome(cause=ProviderError() as cause) as outcome:
             said = str(cause) if _may_pass(outcome) else f"{cause.category}: {cause}"
             return Error("llm-error", said), loggable(cause)
@@ -275,6 +287,7 @@ def _leaves_dead_letters(known: Known) -> bool:
     return not known.completion and (known.persistent or not known.trustgraph)
 
 
+_ASK = Then("ask, decide again", lambda known: Ask())
 _SEND = Then("send it, decide again", lambda known: SendOut())
 _ACKNOWLEDGE = Then("acknowledge", lambda known: Acknowledge())
 _LEAVE = Then("leave it for others", lambda known: Leave())
@@ -316,25 +329,26 @@ class Rule:
 _ANYTHING, _SERVED, _USELESS, _INVALID = set(Came), {Came.SERVED}, {Came.USELESS}, {Came.INVALID}
 _FAILED, _UNREACHABLE, _AWAY = {Came.PROVIDER_FAILED}, {Came.PROVIDER_UNREACHABLE}, {Came.BROKER_AWAY}
 _UNSERVED, _TROUBLE = _USELESS | _FAILED | _UNREACHABLE, {Came.BROKER_REFUSED, Came.DEFECT}
-_NOTHING, _ALL = {Heard.NOTHING}, {Heard.ALL}
+_HEARD_NOTHING, _HEARD_ALL = {Heard.NOTHING}, {Heard.ALL}
 
 RULES: Final = (
     Rule(_SERVED, _ACKNOWLEDGE, sent=True),
     Rule(_UNSERVED, _BURY, sent=True),
-    Rule(_SERVED, _ACKNOWLEDGE, ending=True, heard=_ALL),
-    Rule(_UNSERVED, _BURY, ending=True, heard=_ALL),
-    Rule(_ANYTHING, _LEAVE, ending=True, persistent=True, heard=_NOTHING),
+    Rule(_SERVED, _ACKNOWLEDGE, ending=True, heard=_HEARD_ALL),
+    Rule(_UNSERVED, _BURY, ending=True, heard=_HEARD_ALL),
+    Rule(_ANYTHING, _LEAVE, ending=True, persistent=True, heard=_HEARD_NOTHING),
     Rule(_ANYTHING, _REFUSE_AT_THE_END, ending=True, persistent=True),
     Rule(_ANYTHING, _ANSWER_AT_THE_END, ending=True, persistent=False),
+    Rule({Came.NOTHING}, _ASK),
     Rule(_SERVED | _USELESS, _SEND),
     Rule(_UNREACHABLE, _AWAIT_BROKER_ASKING, another_try=True),
     Rule(_FAILED, _RETRY_ASKING, persistent=True, another_try=True),
     Rule(_FAILED, _WAIT_ASKING, persistent=False, another_try=True),
     Rule(_FAILED | _UNREACHABLE, _SEND, another_try=False),
     Rule(_AWAY, _AWAIT_BROKER, another_try=True),
-    Rule(_TROUBLE, _RETRY, persistent=True, heard=_NOTHING, another_try=True),
+    Rule(_TROUBLE, _RETRY, persistent=True, heard=_HEARD_NOTHING, another_try=True),
     Rule(_TROUBLE, _WAIT, another_try=True),
-    Rule(_AWAY | _TROUBLE | _INVALID, _REFUSE),
+    Rule(_AWAY | _TROUBLE | _INVALID | {Came.CRASHES}, _REFUSE),
 )
 """From top to bottom, the first that applies."""
 

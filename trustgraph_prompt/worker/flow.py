@@ -99,9 +99,10 @@ class TopicChoice:
 class Flow:
     """One subscription to one topic. `concurrency` is how many requests are in work at once.
 
-    `deliveries` is how often a request is tried before it becomes a dead letter. `prompt` and `terms` are
-    for chunks: what is asked about each, and with which terms beside `text`. `model` and `temperature` are
-    for text completions: those of the process and of the request otherwise. `price` is what the model costs.
+    `deliveries` is how often a request is tried before it becomes a dead letter, `crashes` how many workers
+    may die of one from a persistent topic. `prompt` and `terms` are for chunks: what is asked about each, and
+    with which terms beside `text`. `model` and `temperature` are for text completions: those of the process
+    and of the request otherwise. `price` is what the model costs.
     A `trustgraph` flow answers as TrustGraph's own service does: with its types of errors, and what cannot be
     served leaves nothing behind but the error.
     """
@@ -114,6 +115,7 @@ class Flow:
     terms: Mapping[str, object] = field(default_factory=dict)
     concurrency: int = 8
     deliveries: int = 5
+    crashes: int = 3
     budget: Budget = Budget()
     price: Price | None = None
     provider: ProviderChoice | TopicChoice | None = None
@@ -183,6 +185,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             terms=document.get("terms", {}),
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
+            crashes=document.get("crashes", 3),
             budget=Budget(**document.get("budget", {})),
             price=Price(**document["price"]) if "price" in document else None,
             provider=_provider(document.get("provider")),

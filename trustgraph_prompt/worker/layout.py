@@ -27,6 +27,7 @@ def _used_by(flow: Flow) -> Iterator[Topic]:
     yield Topic(source, (subscription,))
     if flow.input.persistent:
         yield Topic(topics.retry_topic(source, subscription), (subscription,))
+        yield Topic(topics.in_work_topic(source, subscription), table=True)
     yield Topic(topics.dead_letter_topic(source, subscription), (topics.DEAD_LETTER_SUBSCRIPTION,))
     if flow.outputs.answers is not None:
         yield Topic(flow.outputs.answers, table=True)

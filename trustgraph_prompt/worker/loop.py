@@ -175,7 +175,9 @@ class FlowLoop:
             self._in_work.add(task)
             try:
                 with self._desk.metrics.in_work(self._flow.name):
-                    return tell(await delivery.run())
+                    if (result := await delivery.run()) is not None:
+                        tell(result)
+                    return
             except asyncio.CancelledError:
                 if task.cancelling() > 1:  # there is no time even to say so
                     raise

@@ -8,11 +8,12 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from trustgraph_prompt.broker import Broker, Consumer
+from trustgraph_prompt.broker import Broker, Consumer, topics
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.worker.backoff import until_stopped
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.in_work import InWork, Solitude
 from trustgraph_prompt.worker.loop import FlowLoop
 
 log = logging.getLogger(__name__)
@@ -22,6 +23,9 @@ SECONDS_TO_TAKE_OVER = 30.0
 
 SECONDS_TO_GIVE_UP = 5.0
 """What is left at the end of a drain may take so long to be answered with an error."""
+
+SECONDS_FOR_A_FAREWELL = 1.0
+"""So long the broker may take to be told that nothing is in work any more."""
 
 SECONDS_AFTER_A_DEFECT = 5.0
 """Before a flow that broke off is served anew."""
@@ -53,6 +57,8 @@ class Serving:
         self._running: dict[str, _Running] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._draining = asyncio.Event()
+        # A request that is asked over a topic waits for a completion that may be served here.
+        self._requests, self._completions = Solitude(), Solitude()
 
     @property
     def flows(self) -> list[Flow]:
@@ -105,10 +111,18 @@ class Serving:
         self._said[what] = "starting"
         running = _Running(flow)
         subscribe = partial(self._subscribe, running)
-        desk = replace(self._desk, provider=lambda _: provider)
+        running.in_work = self._in_work(flow)
+        desk = replace(self._desk, provider=lambda _: provider, in_work=running.in_work)
         running.loop = FlowLoop(flow, subscribe, desk, running.stopping)
         running.task = asyncio.create_task(self._serve(running), name=what)
         return running
+
+    def _in_work(self, flow: Flow) -> InWork | None:
+        if not flow.input.persistent:
+            return None
+        solitude = self._completions if flow.input.kind == "text-completion" else self._requests
+        topic = topics.in_work_topic(flow.input.topic, flow.input.subscription)
+        return InWork(self._broker, self._desk.producers, topic, solitude)
 
     async def _serve(self, running: _Running) -> None:
         while not running.stopping.is_set():
@@ -129,6 +143,8 @@ class Serving:
     async def _attempt(self, running: _Running) -> Consumer:
         input = running.flow.input
         try:
+            if running.in_work is not None:
+                await running.in_work.open()
             return await self._broker.consumer(input.topic, input.subscription, buffer=input.buffer)
         except Exception:
             running.tried.set()
@@ -151,19 +167,21 @@ class Serving:
         await self._wind_down(running)
         if self._released is not None:
             await self._released(running.flow)
-        await self._clear_away(running.flow)
+        await self._clear_away(running)
         log.info("ended", extra={"flow": running.flow.name})
 
-    async def _clear_away(self, flow: Flow) -> None:
+    async def _clear_away(self, ended: _Running) -> None:
         """What of an ended flow no other needs: they come and go for as long as the process lives."""
+        flow = ended.flow
         if flow.name not in self._running:
             self._desk.failing.pop(flow.name, None)
             self._desk.metrics.forget_flow(flow.name)
-        needed = {topic for running in self._running.values() for topic in running.flow.outputs.topics}
-        await self._desk.producers.forget(flow.outputs.topics - needed)
+        needed = {topic for running in self._running.values() for topic in running.topics}
+        await self._desk.producers.forget(ended.topics - needed)
 
     async def _wind_down(self, running: _Running) -> None:
         what = _what(running.flow.name)
+        closing = asyncio.create_task(_close(running.in_work), name=f"what {what} had in work")
         stopping = asyncio.create_task(running.loop.stop(), name=f"stop of {what}")
         _, late = await asyncio.wait([running.task], timeout=self._drain_timeout)
         if late:
@@ -175,6 +193,8 @@ class Serving:
             running.task.cancel()
             await asyncio.wait(late)
         stopping.cancel()
+        await asyncio.wait([closing], timeout=SECONDS_FOR_A_FAREWELL)
+        closing.cancel()
 
 
 @dataclass(eq=False)
@@ -186,6 +206,17 @@ class _Running:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     loop: FlowLoop = field(init=False)
     task: asyncio.Task[None] = field(init=False)
+    in_work: InWork | None = None
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Those on which anything is published."""
+        return self.flow.outputs.topics | ({self.in_work.topic} if self.in_work else set())
+
+
+async def _close(in_work: InWork | None) -> None:
+    if in_work is not None:
+        await in_work.close()
 
 
 def _what(flow: str) -> str:

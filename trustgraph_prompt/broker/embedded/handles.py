@@ -21,6 +21,9 @@ T = TypeVar("T")
 
 _READ_AHEAD: Final = 100
 
+_READ_UNSAID: Final = 1000
+"""So many messages may be published before a reader says that it has read on; they are kept for it."""
+
 
 class _Waiting:
     """Somebody who waits on topics: the bell, and what ends the wait."""
@@ -243,7 +246,7 @@ class EmbeddedReader(_Waiting):
 
     def __init__(self, link: Link, listener: Listener, topic: str, position: int) -> None:
         super().__init__(link, listener, topic)
-        self._position = position
+        self._position = self._said = position
         self._ahead: deque[Message] = deque()
 
     async def receive(self) -> Message | None:
@@ -266,6 +269,9 @@ class EmbeddedReader(_Waiting):
         if messages:
             self._ahead.extend(messages)
             self._position = _number(messages[-1])
+            if self._position - self._said >= _READ_UNSAID:
+                self._said = position = self._position
+                await self._link.run(lambda store: store.reached(self._listener, position))
         return bool(messages)
 
 

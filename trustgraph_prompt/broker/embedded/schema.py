@@ -41,6 +41,7 @@ CREATE TABLE feeds (
 ) WITHOUT ROWID;
 CREATE TABLE connections (id INTEGER PRIMARY KEY AUTOINCREMENT);
 -- One row for whoever waits on a topic: a consumer (of a subscription) or a reader (of none).
+-- `room` of a reader is the message up to which it has said that it has read.
 CREATE TABLE listeners (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     connection INTEGER NOT NULL REFERENCES connections,

@@ -122,6 +122,8 @@ class Store:
             "FROM feeds JOIN subscriptions ON id = subscription WHERE feeds.topic = ?2",
             (message, topic, now + delay if delay and delay > 0 else None),
         )
+        if key is not None:
+            self._drop_superseded(topic, key, message)
         self.touched.add(topic)
         return message
 
@@ -272,6 +274,10 @@ class Store:
         (last,) = self._one("SELECT coalesce(max(id), 0) FROM messages WHERE topic = ?", topic)
         return int(last)
 
+    def reached(self, listener: Listener, position: int) -> None:
+        """The reader needs nothing up to this position any more."""
+        self._database.execute("UPDATE listeners SET room = ? WHERE id = ?", (position, listener.id))
+
     def after(self, listener: Listener, position: int, limit: int) -> list[Message]:
         """The messages that follow a position, oldest first."""
         self.check_present(listener)
@@ -362,6 +368,17 @@ class Store:
             "AND NOT EXISTS (SELECT 1 FROM topics WHERE topics.id = messages.topic AND compacted) "
             "AND NOT EXISTS (SELECT 1 FROM listeners WHERE topic = messages.topic AND subscription IS NULL)",
             (message,),
+        )
+
+    def _drop_superseded(self, topic: int, key: str, message: int) -> None:
+        """Delete what a table had for the key before, except what a reader has still to see."""
+        self._database.execute(
+            "DELETE FROM messages WHERE topic = ?1 AND key = ?2 AND id < ?3 "
+            "AND EXISTS (SELECT 1 FROM topics WHERE id = ?1 AND compacted) "
+            "AND NOT EXISTS (SELECT 1 FROM listeners"
+            " WHERE topic = ?1 AND subscription IS NULL AND room < messages.id) "
+            "AND NOT EXISTS (SELECT 1 FROM deliveries WHERE message = messages.id)",
+            (topic, key, message),
         )
 
     def _drop_read(self, topic: int) -> None:
