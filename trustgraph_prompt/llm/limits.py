@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trustgraph_prompt.errors import ProviderRateLimit
+from trustgraph_prompt.errors import ProviderPaused
 from trustgraph_prompt.llm.pace import Pace
 from trustgraph_prompt.llm.retry import LONGEST_BELIEVED, LONGEST_WAIT, Sleep
 
@@ -79,7 +79,7 @@ class Limits:
     async def enter(self, tokens: int = 0, *, server: str = "") -> Place:
         """A place for a call that is expected to take so many tokens of a server, as soon as there is one.
 
-        Raises `ProviderRateLimit` where the server wants to be left alone for longer than `LONGEST_WAIT`.
+        Raises `ProviderPaused` where the server wants to be left alone for longer than `LONGEST_WAIT`.
         """
         gate = self._gates.get(server) or self._gates.setdefault(server, _Gate(server))
         now = self._clock()
@@ -157,7 +157,7 @@ class Limits:
             self._dismiss(gate, waiter)
             if not waiter.place.cancelled():
                 waiter.place.set_exception(
-                    ProviderRateLimit(
+                    ProviderPaused(
                         f"no calls for {pause:.0f} seconds, as the provider has asked for", retry_after=pause
                     )
                 )
