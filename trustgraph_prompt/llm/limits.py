@@ -19,6 +19,9 @@ MINUTE = 60.0
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = MINUTE
 
+#: Seconds of a pause that say nothing about the pace at which the server answers otherwise.
+_LONG_PAUSE = 5.0
+
 #: What a verdict weighs in the share of refusals by which a server is judged: of the last ten or so.
 _WEIGHT = 0.1
 
@@ -84,6 +87,8 @@ class Limits:
         gate = self._gates.get(server) or self._gates.setdefault(server, _Gate(server))
         now = self._clock()
         if not (self._turns or self._waking or gate.until_open(now) or self._until_free(tokens, now)):
+            if not gate.pending:
+                gate.pace.begin_again()
             return self._place(gate, tokens, now)
         waiter = _Waiter(tokens, asyncio.get_running_loop().create_future())
         if not gate.line:
@@ -139,8 +144,7 @@ class Limits:
     def _place(self, gate: _Gate, tokens: int, now: float) -> Place:
         self.in_flight += 1
         self._requests.take(1, now)
-        gate.pending += 1
-        gate.pace.take(now)
+        gate.enter(now)
         return Place(self._tokens.take(tokens, now), gate, gate.closings, gate.pace.changes)
 
     def _whose_turn(self, now: float) -> _Gate | None:
@@ -294,6 +298,13 @@ class _Gate:
         if self.pending >= self._width:
             return math.inf
         return max(self.pause(now), self.pace.until_next(now))
+
+    def enter(self, now: float) -> None:
+        """A call goes through."""
+        if self._share_refused >= 0.5 and self._opens - self._closed >= _LONG_PAUSE:
+            self.pace.begin_again()
+        self.pace.take(now)
+        self.pending += 1
 
     def settle(self, place: Place) -> None:
         """A call is no longer pending, if it was."""

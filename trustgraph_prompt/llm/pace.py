@@ -9,9 +9,6 @@ import math
 _VERDICTS, _REFUSALS, _ANSWERS = 50, 5, 20
 _SECONDS = 1.0
 
-#: Seconds after which a round that is measured by the clock says nothing: most of them nobody called.
-_STALE = 60.0
-
 #: The share of refusals that slows calls down, beyond the share that is tolerated.
 _NOTICED = 0.05
 
@@ -88,13 +85,15 @@ class Pace:
         """Change the pace, once the verdicts of the round say enough."""
         seconds, verdicts = now - self._began, self._answered + self._refused
         enough = verdicts >= (_VERDICTS if self._refused else _ANSWERS) or self._refused >= _REFUSALS
-        stale = self._rate == math.inf and seconds > _STALE
-        if stale or (enough and seconds >= _SECONDS):
-            if not stale:
-                self._change(self._refused / verdicts, seconds)
-            self._began, self._has_refused = math.inf, self._rate < math.inf
-            self._answered = self._refused = 0
-            self._held_up = False
+        if enough and seconds >= _SECONDS:
+            self._change(self._refused / verdicts, seconds)
+            self.begin_again()
+
+    def begin_again(self) -> None:
+        """Begin another round: this one is over, or for some of its time nobody called."""
+        self._began, self._has_refused = math.inf, self._rate < math.inf
+        self._answered = self._refused = 0
+        self._held_up = False
 
     def _change(self, share: float, seconds: float) -> None:
         trial, self._trial = self._trial, None
@@ -106,11 +105,8 @@ class Pace:
         self._tolerated = self._tolerated * _REMEMBERED if trial is None else share
         if share > self._tolerated + _NOTICED:
             self._trial = self._rate, share
-            answered = _SLOWER * max(1, self._answered) / seconds
-            if self._rate == math.inf:
-                self._rate, self._faster = answered, _MUCH_FASTER
-            else:
-                self._rate, self._faster = max(answered, self._rate / 2), _FASTER
+            self._faster = _MUCH_FASTER if self._rate == math.inf else _FASTER
+            self._rate = _SLOWER * max(1, self._answered) / seconds
         elif self._held_up:
             if self._refused:
                 self._faster = _FASTER
