@@ -1,7 +1,7 @@
-"""What remains of a worker's pace when its server refuses calls, and what a server at its limit has to refuse.
+"""What remains of a worker's pace when its server refuses calls, and how much a server at its limit refuses.
 
-The server is a process of its own on loopback. It answers after 150 ms, give or take a fifth, and refuses with
-429: at random, or all that goes beyond a token bucket.
+The server is a process of its own on loopback. It answers after 150 ms, give or take a fifth, and refuses
+with 429: at random, or all that goes beyond a token bucket.
 """
 
 from __future__ import annotations
@@ -161,7 +161,8 @@ async def main() -> int:
             row(name, rate, refused, text, part >= LEAST_OF_UNDISTURBED)
         for name, how in (("a limit of", "limited"), ("Retry-After: 2, a limit of", "limited retry-after")):
             rate, refused = await answered(url, how)
-            text = f"{rate / RATE:.0%} of the limit (bar: {LEAST_OF_RATE:.0%}), refused (bar: {MOST_REFUSED:.0%})"
+            bars = f"(bars: {LEAST_OF_RATE:.0%}, {MOST_REFUSED:.0%})"
+            text = f"{rate / RATE:.0%} of the limit {bars}"
             good = rate >= LEAST_OF_RATE * RATE and refused <= MOST_REFUSED
             row(f"{name} {RATE}/s", rate, refused, text, good)
     return missed

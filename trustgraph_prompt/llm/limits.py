@@ -36,9 +36,9 @@ class Limits:
     Calls to one server go in the order in which they came; servers that calls wait for take turns. Who has
     the turn is not overtaken, however much it needs.
 
-    When a server refuses a call for its rate, no other call to it is let in for as long as it says, or else
-    for a pause that grows until a call is answered; calls that had been let in before add nothing to that.
-    Calls to other servers go on.
+    A server that refuses some calls for its rate is called at the pace at which it answers. One that refuses
+    most is not called for as long as it says, or else for a pause that grows until a call is answered; calls
+    that had been let in before add nothing to that. Calls to other servers go on.
 
     `clock` and `sleep` are in seconds. All calls are of one event loop. Raises `ValueError` for a limit that
     lets nothing through.
@@ -109,6 +109,8 @@ class Limits:
     def answered(self, place: Place) -> None:
         """The server has begun to answer the call: it is willing."""
         place.gate.answered(place, self._clock())
+        if place.gate.closings:  # it may have opened, or become wider
+            self._let_in()
 
     def refused(self, place: Place, retry_after: float | None) -> None:
         """The server has refused the call for its rate, and wants to be left alone for so many seconds."""
@@ -222,7 +224,7 @@ class Taken:
 
 @dataclass(eq=False, slots=True)
 class Place:
-    """What a call has been given: tokens, through which gate, and after how many closings and changes of pace.
+    """What a call has been given: tokens, and a way through a gate, after so many closings and paces of it.
 
     `pending`: the server has neither begun to answer nor refused.
     """
@@ -275,8 +277,8 @@ class _Gate:
     """The way to one server: closed while it wants to be left alone, and no wider than it answers.
 
     It closes when most of the latest calls were refused: a server that answers most of them refuses for
-    reasons that a pause does not mend, and is called at a `Pace`. It opens for one call, and with each answer
-    for one more at a time.
+    reasons that a pause does not mend, and is called at a `Pace`. It opens for one call that has no verdict
+    yet, and for one more with each answer, and with each second, since an answer may take minutes to begin.
     """
 
     def __init__(self, server: str) -> None:
@@ -294,10 +296,9 @@ class _Gate:
         return max(0.0, self._opens - now) if self._share_refused >= 0.5 else 0.0
 
     def until_open(self, now: float) -> float:
-        """Seconds until another call may go through, infinite until the server has said something."""
-        if self.pending >= self._width:
-            return math.inf
-        return max(self.pause(now), self.pace.until_next(now))
+        """Seconds until another call may go through, unless the server says something before."""
+        too_narrow = self.pending + 1 - self._width - max(0.0, now - self._opens)
+        return max(self.pause(now), self.pace.until_next(now), too_narrow)
 
     def enter(self, now: float) -> None:
         """A call goes through."""

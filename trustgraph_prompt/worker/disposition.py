@@ -121,8 +121,8 @@ class Known:
     def another_try(self) -> bool:
         """Whether another try can still become an answer that somebody waits for.
 
-        An outage of the broker uses up no delivery, and neither does a call that was not made. An answer of which the requester has some is not started
-        again: only an outcome that was paid for can still be sent.
+        An outage of the broker uses up no delivery, nor does a call that was not made. An answer of which the
+        requester has some is not started again: only an outcome that was paid for can still be sent.
         """
         if isinstance(self.result, Outcome):
             if self.direct or self.heard is not Heard.NOTHING or not self._in_time:
@@ -166,7 +166,8 @@ class Acknowledge:
 class Retry:
     """Have the broker deliver the message again in so many seconds.
 
-    `ask_again`: what was asked is forgotten. `counted`: it uses up a delivery. `why` is for the log and has nothing of the contents of prompts and answers.
+    `ask_again`: what was asked is forgotten. `counted`: it uses up a delivery. `why` is for the log and has
+    nothing of the contents of prompts and answers.
     """
 
     seconds: float
