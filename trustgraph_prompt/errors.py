@@ -19,7 +19,7 @@
     ├── ProviderError                    who was asked could not answer; one class a category
     │   ├── ProviderAuthentication · ProviderInvalidModel
     │   ├── ProviderUnavailable (transient), ProviderUnexplained
-    │   ├── ProviderModelNotLoaded (transient) · ProviderRateLimit (transient, retry_after)
+    │   ├── ProviderModelNotLoaded (transient) · ProviderRateLimit (transient, retry_after), ProviderPaused
     │   └── ProviderInvalidResponse · ProviderInvalidRequest · ProviderUnsupportedContentBlock
     └── BrokerError                      messages could not move
         ├── BrokerUnavailable · TopicInvalid · SubscriptionBusy
@@ -62,6 +62,7 @@ __all__ = [
     "ProviderInvalidRequest",
     "ProviderInvalidResponse",
     "ProviderModelNotLoaded",
+    "ProviderPaused",
     "ProviderRateLimit",
     "ProviderUnavailable",
     "ProviderUnexplained",
@@ -395,6 +396,10 @@ class ProviderRateLimit(ProviderError):
 
     category = "provider_rate_limit"
     transient = True
+
+
+class ProviderPaused(ProviderRateLimit):
+    """No call was made: the provider wants to be left alone for another `retry_after` seconds."""
 
 
 class ProviderInvalidResponse(ProviderError):

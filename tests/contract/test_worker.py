@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.workers import House
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.errors import ProviderRateLimit, ProviderUnavailable
+from trustgraph_prompt.cost import Budget
+from trustgraph_prompt.errors import ProviderPaused, ProviderRateLimit, ProviderUnavailable
 from trustgraph_prompt.llm import Call, Completer, Delta, Identity, ScriptedAnswer
 from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker import Answer
@@ -255,6 +256,47 @@ async def test_a_provider_that_stays_away_ends_in_an_error_and_a_dead_letter(hou
     assert "slow down" in letter.properties["reason"]
     [record] = await answers.until(1)
     assert Answer.decode(record.data).reason == "provider_error"
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+async def test_a_call_that_was_never_made_uses_up_no_delivery(house: House, persistent: bool) -> None:
+    flow = house.flow(persistent=persistent, deliveries=1)
+    responses = await house.hear(house.topic("responses"))
+    answers = await house.hear(house.topic("answers"))
+    tries = 0
+
+    def script(call: Call) -> str:
+        nonlocal tries
+        tries += 1
+        if tries <= 2:
+            raise ProviderPaused("no calls for now", retry_after=0.01)
+        return "here"
+
+    await house.work(flow, script)
+
+    [response] = await responses.under(await house.send(flow, "say", text="x"))
+
+    assert response["text"] == "here"
+    [record] = await answers.until(1)
+    assert len(Answer.decode(record.data).calls) == 1
+
+
+async def test_nobody_is_put_off_beyond_his_budget(house: House) -> None:
+    flow = house.flow(budget=Budget(seconds=7))
+    responses = await house.hear(house.topic("responses"))
+    calls = 0
+
+    def script(call: Call) -> str:
+        nonlocal calls
+        calls += 1
+        raise ProviderRateLimit("slow down", retry_after=1e9)
+
+    await house.work(flow, script)
+
+    [response] = await responses.under(await house.send(flow, "say", text="x"))
+
+    assert "no calls for" in response["error"]["message"]
+    assert calls == 1
 
 
 async def test_a_request_that_comes_twice_is_answered_twice_and_paid_once(house: House) -> None:

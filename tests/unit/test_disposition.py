@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from math import inf
 from pathlib import Path
@@ -18,6 +19,7 @@ from trustgraph_prompt.errors import (
     MessageTooLarge,
     ProviderAuthentication,
     ProviderError,
+    ProviderPaused,
     ProviderRateLimit,
     ProviderUnavailable,
     ProviderUnexplained,
@@ -25,7 +27,7 @@ from trustgraph_prompt.errors import (
     RenderError,
     RequestError,
 )
-from trustgraph_prompt.reader import Outcome, read
+from trustgraph_prompt.reader import CallReport, Outcome, read
 from trustgraph_prompt.worker.disposition import (
     RULES,
     Acknowledge,
@@ -63,6 +65,8 @@ USELESS = read("no json", "json")
 DOWN = failed(ProviderUnavailable("down"))
 SLOW = failed(ProviderRateLimit("too fast", retry_after=100.0))
 ENDLESS = failed(ProviderRateLimit("too fast", retry_after=1e9))
+PAUSED = failed(ProviderPaused("no calls for 300 seconds", retry_after=300.0))
+PAUSED_LATER = replace(PAUSED, calls=(CallReport("first", ""),))
 FORBIDDEN = failed(ProviderAuthentication("who are you?"))
 UNEXPLAINED = failed(ProviderUnexplained("no"))
 UNREACHABLE = unreachable()
@@ -75,8 +79,8 @@ NO_REQUEST = RequestError("no id")
 NO_TEMPLATE = RenderError("no")
 
 ONE_OF_EACH: list[Result | None] = [
-    *(None, SERVED, EMPTY, USELESS, DOWN, FORBIDDEN, UNEXPLAINED, UNREACHABLE, AWAY, CLOSED, REFUSED, DEFECT),
-    *(TOO_LARGE, NO_REQUEST, NO_TEMPLATE),
+    *(None, SERVED, EMPTY, USELESS, DOWN, FORBIDDEN, UNEXPLAINED, PAUSED, UNREACHABLE, AWAY, CLOSED, REFUSED),
+    *(DEFECT, TOO_LARGE, NO_REQUEST, NO_TEMPLATE),
 ]
 
 
@@ -125,7 +129,9 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (DOWN, {"deliveries": 2}, "retry in 2, ask again"),
     (DOWN, {"deliveries": 9, "deliveries_allowed": 20}, "retry in 60, ask again"),
     (SLOW, {}, "retry in 100, ask again"),
-    (ENDLESS, {}, "retry in 600, ask again"),
+    (ENDLESS, {}, "retry in 300, ask again"),
+    (ENDLESS, {"seconds_left": 25.0}, "retry in 15, ask again"),
+    (ENDLESS, {"seconds_left": 7.0}, "retry in 1, ask again"),
     (DOWN, VOLATILE, "wait 1, ask again, counted"),
     (SLOW, VOLATILE, "wait 60, ask again, counted"),
     (SLOW, VOLATILE | {"seconds_left": 40.0}, "wait 30, ask again, counted"),
@@ -140,6 +146,17 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (DOWN, COMPLETION | {"direct": True}, "send"),
     (UNEXPLAINED, {}, "retry in 1, ask again"),
     (UNEXPLAINED, TRUSTGRAPH, "send"),
+    # A call that was never made uses up no delivery.
+    (PAUSED, LAST, "retry in 300, ask again, not counted"),
+    (PAUSED, LAST | {"seconds_left": 25.0}, "retry in 15, ask again, not counted"),
+    (PAUSED, LAST | VOLATILE, "wait 60, ask again"),
+    (PAUSED, LAST | VOLATILE | {"seconds_left": 25.0}, "wait 15, ask again"),
+    (PAUSED, {"seconds_left": 5.0}, "send"),
+    (PAUSED, STREAMED, "send"),
+    (PAUSED, SENT, "dead letter llm-error"),
+    (PAUSED, COMPLETION | {"direct": True}, "send"),
+    (PAUSED_LATER, {}, "retry in 300, ask again"),
+    (PAUSED_LATER, LAST, "send"),
     # An outage of the broker uses up no delivery, and nothing that was paid for is asked again.
     (UNREACHABLE, LAST, "wait 1, ask again"),
     (UNREACHABLE, LAST | VOLATILE, "wait 1, ask again"),
@@ -197,8 +214,8 @@ def said(known: Known) -> str:
             return "acknowledge"
         case Leave():
             return "leave"
-        case Retry(seconds, _, ask_again):
-            return f"retry in {seconds:g}" + ", ask again" * ask_again
+        case Retry(seconds, _, ask_again, counted):
+            return f"retry in {seconds:g}" + ", ask again" * ask_again + ", not counted" * (not counted)
         case WaitHere(seconds, _, ask_again, counted):
             return f"wait {seconds:g}" + ", ask again" * ask_again + ", counted" * counted
         case GiveUp(error, _, answer, dead_letter):
@@ -209,6 +226,9 @@ def said(known: Known) -> str:
 @pytest.mark.parametrize(("result", "facts", "expected"), SITUATIONS)
 def test_what_becomes_of_a_message(result: Result | None, facts: dict[str, Any], expected: str) -> None:
     assert said(known(result, **facts)) == expected
+
+
+UNCOUNTED = (Came.BROKER_AWAY, Came.PROVIDER_UNREACHABLE, Came.PROVIDER_PAUSED)
 
 
 def every_situation() -> Iterator[Known]:
@@ -266,10 +286,11 @@ def test_no_message_is_lost_and_none_is_worked_on_without_end() -> None:
             assert not situation.sent
         if isinstance(disposition, Retry | Leave):
             assert situation.persistent
-        if isinstance(disposition, Retry) or (isinstance(disposition, WaitHere) and disposition.counted):
-            assert situation.deliveries < situation.deliveries_allowed
-        if isinstance(disposition, WaitHere) and not disposition.counted:
-            assert situation.came in (Came.BROKER_AWAY, Came.PROVIDER_UNREACHABLE)
+        if isinstance(disposition, Retry | WaitHere):
+            if disposition.counted:
+                assert situation.deliveries < situation.deliveries_allowed
+            else:
+                assert situation.came in UNCOUNTED
         if isinstance(disposition, Retry | WaitHere | SendOut | Ask):
             assert not situation.ending
         if isinstance(disposition, Ask):

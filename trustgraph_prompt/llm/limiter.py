@@ -36,9 +36,12 @@ class Limiter(Around):
         try:
             async with aclosing(self.provider.stream(call)) as deltas:
                 async for delta in deltas:
+                    if place.pending:
+                        self._limits.answered(place)
                     heard.take(delta)
                     yield delta
-            self._limits.answered(place)
+            if place.pending:
+                self._limits.answered(place)
         except ProviderRateLimit as error:
             self._limits.refused(place, error.retry_after)
             raise

@@ -9,8 +9,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trustgraph_prompt.errors import ProviderRateLimit
-from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
+from trustgraph_prompt.errors import ProviderPaused
+from trustgraph_prompt.llm.pace import Pace
+from trustgraph_prompt.llm.retry import LONGEST_BELIEVED, LONGEST_WAIT, Sleep
 
 MINUTE = 60.0
 
@@ -18,8 +19,11 @@ MINUTE = 60.0
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = MINUTE
 
-#: Seconds a server is believed at most: one that is wrong about it must not be left alone for good.
-_LONGEST_BELIEVED = 3600.0
+#: Seconds of a pause that say nothing about the pace at which the server answers otherwise.
+_LONG_PAUSE = 5.0
+
+#: What a verdict weighs in the share of refusals by which a server is judged: of the last ten or so.
+_WEIGHT = 0.1
 
 
 class Limits:
@@ -32,9 +36,9 @@ class Limits:
     Calls to one server go in the order in which they came; servers that calls wait for take turns. Who has
     the turn is not overtaken, however much it needs.
 
-    When a server refuses a call for its rate, no other call to it is let in for as long as it says, or else
-    for a pause that grows until a call is answered; calls that had been let in before add nothing to that.
-    Calls to other servers go on.
+    A server that refuses some calls for its rate is called at the pace at which it answers. One that refuses
+    most is not called for as long as it says, or else for a pause that grows until a call is answered; calls
+    that had been let in before add nothing to that. Calls to other servers go on.
 
     `clock` and `sleep` are in seconds. All calls are of one event loop. Raises `ValueError` for a limit that
     lets nothing through.
@@ -73,16 +77,18 @@ class Limits:
     def pause(self) -> float:
         """Seconds for which some server is not called, because it said so: the longest of all."""
         now = self._clock()
-        return max((gate.until_open(now) for gate in self._gates.values()), default=0.0)
+        return max((gate.pause(now) for gate in self._gates.values()), default=0.0)
 
     async def enter(self, tokens: int = 0, *, server: str = "") -> Place:
         """A place for a call that is expected to take so many tokens of a server, as soon as there is one.
 
-        Raises `ProviderRateLimit` where the server wants to be left alone for longer than `LONGEST_WAIT`.
+        Raises `ProviderPaused` where the server wants to be left alone for longer than `LONGEST_WAIT`.
         """
         gate = self._gates.get(server) or self._gates.setdefault(server, _Gate(server))
         now = self._clock()
         if not (self._turns or self._waking or gate.until_open(now) or self._until_free(tokens, now)):
+            if not gate.pending:
+                gate.pace.begin_again()
             return self._place(gate, tokens, now)
         waiter = _Waiter(tokens, asyncio.get_running_loop().create_future())
         if not gate.line:
@@ -101,18 +107,21 @@ class Limits:
             self._waking.discard(waiter)
 
     def answered(self, place: Place) -> None:
-        """The server has answered the call: it is willing again."""
-        place.gate.answered(place.closings)
+        """The server has begun to answer the call: it is willing."""
+        place.gate.answered(place, self._clock())
+        if place.gate.closings:  # it may have opened, or become wider
+            self._let_in()
 
     def refused(self, place: Place, retry_after: float | None) -> None:
         """The server has refused the call for its rate, and wants to be left alone for so many seconds."""
-        if seconds := place.gate.close(place.closings, retry_after, self._clock()):
+        if seconds := place.gate.refused(place, retry_after, self._clock()):
             self.on_pause(place.gate.server, seconds)
         self._let_in()
 
     def leave(self, place: Place, tokens: int = 0) -> None:
         """The call has ended, and took so many tokens."""
         self.in_flight -= 1
+        place.gate.settle(place)
         self._tokens.correct(place.taken, tokens, self._clock())
         self._let_in()
 
@@ -137,14 +146,15 @@ class Limits:
     def _place(self, gate: _Gate, tokens: int, now: float) -> Place:
         self.in_flight += 1
         self._requests.take(1, now)
-        return Place(self._tokens.take(tokens, now), gate, gate.closings)
+        gate.enter(now)
+        return Place(self._tokens.take(tokens, now), gate, gate.closings, gate.pace.changes)
 
     def _whose_turn(self, now: float) -> _Gate | None:
         """The first gate that is open; whoever waits for one that stays closed too long is sent away."""
         for gate in list(self._turns):
-            if (pause := gate.until_open(now)) > LONGEST_WAIT:
+            if (pause := gate.pause(now)) > LONGEST_WAIT:
                 self._send_away(gate, pause)
-            elif pause <= 0:
+            elif gate.until_open(now) <= 0:
                 return gate
         return None
 
@@ -153,7 +163,7 @@ class Limits:
             self._dismiss(gate, waiter)
             if not waiter.place.cancelled():
                 waiter.place.set_exception(
-                    ProviderRateLimit(
+                    ProviderPaused(
                         f"no calls for {pause:.0f} seconds, as the provider has asked for", retry_after=pause
                     )
                 )
@@ -212,13 +222,18 @@ class Taken:
     amount: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Place:
-    """What a call has been given: tokens, through which gate, and after how many closings of it."""
+    """What a call has been given: tokens, and a way through a gate, after so many closings and paces of it.
+
+    `pending`: the server has neither begun to answer nor refused.
+    """
 
     taken: Taken
     gate: _Gate
     closings: int
+    changes: int
+    pending: bool = True
 
 
 class _Window:
@@ -259,38 +274,73 @@ class _Window:
 
 
 class _Gate:
-    """The way to one server: closed while it wants to be left alone."""
+    """The way to one server: closed while it wants to be left alone, and no wider than it answers.
+
+    It closes when most of the latest calls were refused: a server that answers most of them refuses for
+    reasons that a pause does not mend, and is called at a `Pace`. It opens for one call that has no verdict
+    yet, and for one more with each answer, and with each second, since an answer may take minutes to begin.
+    """
 
     def __init__(self, server: str) -> None:
         self.server = server
         self.line: deque[_Waiter] = deque()
-        self.closings = 0
+        self.closings = self.pending = 0
+        self.pace = Pace()
+        self._width = math.inf
+        self._share_refused = 0.5  # nothing is known of a new one: its first refusal decides
         self._closed = self._opens = -math.inf
         self._next_pause = _FIRST_PAUSE
 
+    def pause(self, now: float) -> float:
+        """Seconds that the server is left alone; 0 where it is not."""
+        return max(0.0, self._opens - now) if self._share_refused >= 0.5 else 0.0
+
     def until_open(self, now: float) -> float:
-        """Seconds; 0 while it is open."""
-        return max(0.0, self._opens - now)
+        """Seconds until another call may go through, unless the server says something before."""
+        too_narrow = self.pending + 1 - self._width - max(0.0, now - self._opens)
+        return max(self.pause(now), self.pace.until_next(now), too_narrow)
 
-    def close(self, closings: int, retry_after: float | None, now: float) -> float | None:
-        """Close it, where the last call went through after so many `closings`; for how long, if that is new.
+    def enter(self, now: float) -> None:
+        """A call goes through."""
+        if self._share_refused >= 0.5 and self._opens - self._closed >= _LONG_PAUSE:
+            self.pace.begin_again()
+        self.pace.take(now)
+        self.pending += 1
 
-        What went through before the last closing only counts where its own wait is longer.
+    def settle(self, place: Place) -> None:
+        """A call is no longer pending, if it was."""
+        self.pending -= place.pending
+        place.pending = False
+
+    def answered(self, place: Place, now: float) -> None:
+        """The server has begun to answer a call."""
+        self.settle(place)
+        self._width += 1
+        self._share_refused -= _WEIGHT * self._share_refused
+        self.pace.answered(place.changes, now)
+        self._next_pause = _FIRST_PAUSE
+
+    def refused(self, place: Place, retry_after: float | None, now: float) -> float | None:
+        """A call has been refused; for how many seconds the gate is closed for that, if it is.
+
+        A call that went through before the last closing only counts where its own wait is longer.
         """
-        asked = max(0.0, min(retry_after or 0.0, _LONGEST_BELIEVED))
-        if closings < self.closings:
+        self.settle(place)
+        self.pace.refused(now)
+        asked = max(0.0, min(retry_after or 0.0, LONGEST_BELIEVED))
+        if place.closings < self.closings:
             self._opens = max(self._opens, self._closed + asked)
+            return None
+        self._share_refused += _WEIGHT * (1.0 - self._share_refused)
+        if self._share_refused <= 0.5:
             return None
         seconds = asked or self._next_pause
         self._next_pause = min(2 * self._next_pause, _LONGEST_PAUSE)
+        self._share_refused = 0.5
+        self._width = 1
         self.closings += 1
         self._closed, self._opens = now, now + seconds
         return seconds
-
-    def answered(self, closings: int) -> None:
-        """A call has been answered that went through after so many closings."""
-        if closings == self.closings:
-            self._next_pause = _FIRST_PAUSE
 
 
 def _limit(value: int | None) -> float:

@@ -22,6 +22,10 @@ Sleep = Callable[[float], Awaitable[None]]
 #: whoever can put the request aside without holding a place for it.
 LONGEST_WAIT = 120.0
 
+#: Seconds for which a server's wish to be left alone is believed. Limits are by the minute, and one that asks
+#: for more is often wrong: another call after five minutes is no burden to it, and tells.
+LONGEST_BELIEVED = 300.0
+
 
 def transient(error: BaseException) -> bool:
     """Whether the same call may succeed later: the error, or its direct cause, is one that passes.

@@ -159,9 +159,7 @@ class Delivery:
         if disposition.counted:
             self._message = replace(self._message, deliveries=self._message.deliveries + 1)
             self._desk.metrics.put_off(self._flow.name)
-            log.warning("%s; again in %.1f s", disposition.why, disposition.seconds)
-        else:
-            log.warning("the broker is away: %s", disposition.why)
+        log.warning("%s; again in %.1f s", disposition.why, disposition.seconds)
         await self._desk.sleep(disposition.seconds)
 
     def _known(self, result: Result | None, *, ending: bool = False) -> Known:

@@ -20,11 +20,13 @@ from trustgraph_prompt.errors import (
     BrokerUnavailable,
     MessageTooLarge,
     ProviderError,
+    ProviderPaused,
     ProviderUnexplained,
     Reason,
     RenderError,
     RequestError,
 )
+from trustgraph_prompt.llm.retry import LONGEST_BELIEVED
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.wire import Error
 from trustgraph_prompt.worker.answer import is_served
@@ -34,14 +36,11 @@ Result = Outcome | Exception
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a message is tried again: doubled with each delivery."""
 
-LONGEST_RETRY_AFTER = 600.0
-"""Seconds that a provider may ask for at most. In memory, where a slot waits, it is `LONGEST_PAUSE`."""
-
 SECONDS_FOR_ANOTHER_TRY = 5.0
 """With less left, an error in time is worth more to the requester than another try."""
 
 SECONDS_FOR_THE_LAST_TRY = 10.0
-"""A wait in memory ends when so much of the request's time is left."""
+"""A pause ends when so much of the request's time is left."""
 
 
 class Came(StrEnum):
@@ -52,6 +51,7 @@ class Came(StrEnum):
     SERVED = "a useful answer"
     USELESS = "a useless answer or a permanent provider error"
     PROVIDER_FAILED = "a temporary provider error"
+    PROVIDER_PAUSED = "a provider that wants to be left alone and was not called"
     PROVIDER_UNREACHABLE = "a provider out of reach, as its broker is away"
     BROKER_AWAY = "a broker outage"
     BROKER_REFUSED = "another broker error"
@@ -106,6 +106,8 @@ class Known:
             case Outcome(cause=cause) as outcome if cause is not None and _may_pass(outcome):
                 if self.trustgraph and isinstance(cause, ProviderUnexplained):
                     return Came.USELESS  # it may never pass, and TrustGraph's clients do not wait to find out
+                if isinstance(cause, ProviderPaused) and not outcome.calls:
+                    return Came.PROVIDER_PAUSED
                 return Came.PROVIDER_UNREACHABLE if _is_away(cause.__cause__) else Came.PROVIDER_FAILED
             case Outcome():
                 return Came.USELESS
@@ -119,15 +121,15 @@ class Known:
     def another_try(self) -> bool:
         """Whether another try can still become an answer that somebody waits for.
 
-        An outage of the broker uses up no delivery. An answer of which the requester has some is not started
-        again: only an outcome that was paid for can still be sent.
+        An outage of the broker uses up no delivery, nor does a call that was not made. An answer of which the
+        requester has some is not started again: only an outcome that was paid for can still be sent.
         """
         if isinstance(self.result, Outcome):
             if self.direct or self.heard is not Heard.NOTHING or not self._in_time:
                 return False
         elif self.heard is Heard.SOME and not self.paid:
             return False
-        if self.came in (Came.PROVIDER_UNREACHABLE, Came.BROKER_AWAY):
+        if self.came in (Came.PROVIDER_PAUSED, Came.PROVIDER_UNREACHABLE, Came.BROKER_AWAY):
             return True
         return self.deliveries < self.deliveries_allowed and (self.persistent or self._in_time)
 
@@ -137,11 +139,12 @@ class Known:
 
     @property
     def pause(self) -> float:
-        """Seconds before another try."""
+        """Seconds before another try, which is to come while there is time for it."""
         backoff = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (self.deliveries - 1)) * self.jitter
         cause = self.result.cause if isinstance(self.result, Outcome) else None
         asked = (cause.retry_after or 0.0) if isinstance(cause, ProviderError) else 0.0
-        return max(min(asked, LONGEST_RETRY_AFTER), backoff)
+        in_time = max(FIRST_PAUSE * self.jitter, self.seconds_left - SECONDS_FOR_THE_LAST_TRY)
+        return min(max(min(asked, LONGEST_BELIEVED), backoff), in_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,19 +164,21 @@ class Acknowledge:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Have the broker deliver the message again in so many seconds. `ask_again`: what was asked is forgotten.
+    """Have the broker deliver the message again in so many seconds.
 
-    `why` is for the log and has nothing of the contents of prompts and answers.
+    `ask_again`: what was asked is forgotten. `counted`: it uses up a delivery. `why` is for the log and has
+    nothing of the contents of prompts and answers.
     """
 
     seconds: float
     why: str
     ask_again: bool
+    counted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class WaitHere:
-    """Keep the message and try again in this process. `counted`: it uses up a delivery. Else as `Retry`."""
+    """Keep the message and try again in this process. Else as `Retry`."""
 
     seconds: float
     why: str
@@ -255,19 +260,17 @@ class Then:
     make: Callable[[Known], Disposition]
 
 
-def _retry(known: Known, *, ask_again: bool) -> Disposition:
-    return Retry(known.pause, _failure(known)[1], ask_again)
+def _retry(known: Known, *, ask_again: bool, counted: bool = True) -> Disposition:
+    return Retry(known.pause, _failure(known)[1], ask_again, counted)
 
 
-def _wait_here(known: Known, *, ask_again: bool) -> Disposition:
-    at_least = FIRST_PAUSE * known.jitter
-    in_time = max(at_least, known.seconds_left - SECONDS_FOR_THE_LAST_TRY)
-    seconds = min(known.pause, LONGEST_PAUSE, in_time)
-    return WaitHere(seconds, _failure(known)[1], ask_again, counted=True)
+def _wait_here(known: Known, *, ask_again: bool, counted: bool = True) -> Disposition:
+    return WaitHere(min(known.pause, LONGEST_PAUSE), _failure(known)[1], ask_again, counted)
 
 
 def _wait_for_broker(known: Known, *, ask_again: bool) -> Disposition:
-    return WaitHere(FIRST_PAUSE * known.jitter, _failure(known)[1], ask_again, counted=False)
+    why = f"the broker is away: {_failure(known)[1]}"
+    return WaitHere(FIRST_PAUSE * known.jitter, why, ask_again, counted=False)
 
 
 def _give_up(known: Known, *, answer: bool) -> Disposition:
@@ -293,8 +296,12 @@ _ACKNOWLEDGE = Then("acknowledge", lambda known: Acknowledge())
 _LEAVE = Then("leave it for others", lambda known: Leave())
 _RETRY = Then("retry", partial(_retry, ask_again=False))
 _RETRY_ASKING = Then("retry, ask again", partial(_retry, ask_again=True))
+_RETRY_UNCOUNTED = Then("retry without a delivery, ask again", partial(_retry, ask_again=True, counted=False))
 _WAIT = Then("wait here", partial(_wait_here, ask_again=False))
 _WAIT_ASKING = Then("wait here, ask again", partial(_wait_here, ask_again=True))
+_WAIT_UNCOUNTED = Then(
+    "wait here without a delivery, ask again", partial(_wait_here, ask_again=True, counted=False)
+)
 _AWAIT_BROKER = Then("wait here for the broker", partial(_wait_for_broker, ask_again=False))
 _AWAIT_BROKER_ASKING = Then("wait here for the broker, ask again", partial(_wait_for_broker, ask_again=True))
 _BURY = Then("dead letter", partial(_give_up, answer=False))
@@ -327,8 +334,9 @@ class Rule:
 
 
 _ANYTHING, _SERVED, _USELESS, _INVALID = set(Came), {Came.SERVED}, {Came.USELESS}, {Came.INVALID}
-_FAILED, _UNREACHABLE, _AWAY = {Came.PROVIDER_FAILED}, {Came.PROVIDER_UNREACHABLE}, {Came.BROKER_AWAY}
-_UNSERVED, _TROUBLE = _USELESS | _FAILED | _UNREACHABLE, {Came.BROKER_REFUSED, Came.DEFECT}
+_FAILED, _PAUSED = {Came.PROVIDER_FAILED}, {Came.PROVIDER_PAUSED}
+_UNREACHABLE, _AWAY = {Came.PROVIDER_UNREACHABLE}, {Came.BROKER_AWAY}
+_UNSERVED, _TROUBLE = _USELESS | _FAILED | _PAUSED | _UNREACHABLE, {Came.BROKER_REFUSED, Came.DEFECT}
 _HEARD_NOTHING, _HEARD_ALL = {Heard.NOTHING}, {Heard.ALL}
 
 RULES: Final = (
@@ -342,9 +350,11 @@ RULES: Final = (
     Rule({Came.NOTHING}, _ASK),
     Rule(_SERVED | _USELESS, _SEND),
     Rule(_UNREACHABLE, _AWAIT_BROKER_ASKING, another_try=True),
+    Rule(_PAUSED, _RETRY_UNCOUNTED, persistent=True, another_try=True),
+    Rule(_PAUSED, _WAIT_UNCOUNTED, persistent=False, another_try=True),
     Rule(_FAILED, _RETRY_ASKING, persistent=True, another_try=True),
     Rule(_FAILED, _WAIT_ASKING, persistent=False, another_try=True),
-    Rule(_FAILED | _UNREACHABLE, _SEND, another_try=False),
+    Rule(_FAILED | _PAUSED | _UNREACHABLE, _SEND, another_try=False),
     Rule(_AWAY, _AWAIT_BROKER, another_try=True),
     Rule(_TROUBLE, _RETRY, persistent=True, heard=_HEARD_NOTHING, another_try=True),
     Rule(_TROUBLE, _WAIT, another_try=True),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -57,7 +58,8 @@ class Settler:
             case Acknowledge():
                 await self._consumer.acknowledge(message)
             case Retry():
-                await self._consumer.retry(message, settlement.seconds)
+                again = message if settlement.counted else replace(message, deliveries=message.deliveries - 1)
+                await self._consumer.retry(again, settlement.seconds)
                 self._desk.metrics.put_off(self._flow.name)
                 log.warning("%s; again in %.1f s", settlement.why, settlement.seconds)
             case GiveUp(dead_letter=True):
