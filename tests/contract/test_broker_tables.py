@@ -164,6 +164,21 @@ async def test_what_a_key_had_before_takes_no_room_while_the_table_is_followed(t
     assert kept <= 1_001
 
 
+async def test_keys_that_are_gone_take_no_room_while_a_table_is_followed(tmp_path: Path) -> None:
+    path, topic = tmp_path / "broker.db", "persistent://tg/config/entries"
+    async with await connect(f"embedded:{path}") as broker:
+        table = await broker.table(topic)
+        async with aclosing(table.changes()) as changes:
+            for generation in range(40):
+                written = [(f"k{generation}", b"%d" % number) for number in range(100)]
+                await put(broker, topic, *written, (f"k{generation}", b""))
+                for _ in range(101):
+                    await anext(changes)
+        with closing(sqlite3.connect(path)) as database:
+            (kept,) = database.execute("SELECT count(*) FROM messages").fetchone()
+    assert kept <= 1_101
+
+
 async def test_a_reader_that_lags_behind_misses_no_change_of_a_table(tmp_path: Path) -> None:
     topic = "persistent://tg/config/entries"
     async with await connect(f"embedded:{tmp_path / 'broker.db'}") as broker:

@@ -31,7 +31,7 @@ from trustgraph_prompt.reader import CallReport, Outcome, read
 from trustgraph_prompt.worker.disposition import (
     RULES,
     Acknowledge,
-    Ask,
+    Begin,
     Came,
     GiveUp,
     Heard,
@@ -206,7 +206,7 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
 
 def said(known: Known) -> str:
     match decide(known):
-        case Ask():
+        case Begin():
             return "ask"
         case SendOut():
             return "send"
@@ -291,9 +291,9 @@ def test_no_message_is_lost_and_none_is_worked_on_without_end() -> None:
                 assert situation.deliveries < situation.deliveries_allowed
             else:
                 assert situation.came in UNCOUNTED
-        if isinstance(disposition, Retry | WaitHere | SendOut | Ask):
+        if isinstance(disposition, Retry | WaitHere | SendOut | Begin):
             assert not situation.ending
-        if isinstance(disposition, Ask):
+        if isinstance(disposition, Begin):
             assert situation.crashes < situation.crashes_allowed
 
 

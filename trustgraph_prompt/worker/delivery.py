@@ -96,6 +96,9 @@ class Delivery:
 
     async def _run(self) -> Result | None:
         flow, desk, message = self._flow, self._desk, self._message
+        if isinstance(disposition := decide(self._known(None)), Settlement):
+            await self._settler.settle(message, disposition, None)
+            return None
         try:
             request = decode(message, flow)
         except RequestError as error:
@@ -120,9 +123,9 @@ class Delivery:
             if job is not None and isinstance(settlement, GiveUp):
                 job.entry.forget()
 
-    async def _until_settled(self, job: _Job) -> Result | None:
+    async def _until_settled(self, job: _Job) -> Result:
         """Do what `decide` says, step by step, until the message is settled; the last result."""
-        result: Result | None = None
+        result = await self._ask(job)
         while not isinstance(disposition := decide(self._known(result)), Settlement):
             if isinstance(disposition, SendOut):
                 result = await _try(job.send)

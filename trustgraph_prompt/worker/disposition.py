@@ -148,8 +148,8 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Ask the model, unless the journal knows the outcome. Then decide again."""
+class Begin:
+    """Read the request and ask the model, unless the journal knows the outcome. Then decide again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +209,7 @@ class Leave:
 Settlement = Acknowledge | Retry | GiveUp | Leave
 """What ends the work on a message, as far as this delivery goes."""
 
-Disposition = Ask | SendOut | WaitHere | Settlement
+Disposition = Begin | SendOut | WaitHere | Settlement
 
 
 def _failure(known: Known) -> tuple[Error, str]:
@@ -290,7 +290,7 @@ def _leaves_dead_letters(known: Known) -> bool:
     return not known.completion and (known.persistent or not known.trustgraph)
 
 
-_ASK = Then("ask, decide again", lambda known: Ask())
+_BEGIN = Then("ask, decide again", lambda known: Begin())
 _SEND = Then("send it, decide again", lambda known: SendOut())
 _ACKNOWLEDGE = Then("acknowledge", lambda known: Acknowledge())
 _LEAVE = Then("leave it for others", lambda known: Leave())
@@ -347,7 +347,7 @@ RULES: Final = (
     Rule(_ANYTHING, _LEAVE, ending=True, persistent=True, heard=_HEARD_NOTHING),
     Rule(_ANYTHING, _REFUSE_AT_THE_END, ending=True, persistent=True),
     Rule(_ANYTHING, _ANSWER_AT_THE_END, ending=True, persistent=False),
-    Rule({Came.NOTHING}, _ASK),
+    Rule({Came.NOTHING}, _BEGIN),
     Rule(_SERVED | _USELESS, _SEND),
     Rule(_UNREACHABLE, _AWAIT_BROKER_ASKING, another_try=True),
     Rule(_PAUSED, _RETRY_UNCOUNTED, persistent=True, another_try=True),

@@ -1,4 +1,4 @@
-"""What the workers of a subscription have in work: a record that outlives them, and tells whom they died of.
+"""What the workers of a subscription have in work: a record that outlives them and tells what they died of.
 
 No broker counts this: Pulsar's redelivery count does not rise when a consumer crashes, and is cleared when
 the last one leaves (apache/pulsar#8722). Each worker keeps one entry of a compacted topic, under its own
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Set
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -35,7 +35,7 @@ SECONDS_UNTIL_ENDS_ARE_WRITTEN = 1.0
 """What has ended and still stands there costs no more than to be worked on alone."""
 
 SECONDS_TO_DISOWN = 2.0
-"""So long another worker that is alive after all may take to say that a message is not what it died of."""
+"""So long another worker may take to say that it is alive, and that a message was only delivered anew."""
 
 SECONDS_TO_LIVE = 86_400.0
 """After which an entry is of a worker that died, and of messages that will not come again."""
@@ -132,11 +132,12 @@ class InWork:
         self._name = str(uuid4())
         self._others: dict[str, Record] = {}
         self._held: dict[object, tuple[str, int | None]] = {}
-        self._disowned: set[str] = set()
+        self._published: set[object] = set()
+        self._disowned: set[object] = set()
         self._begun, self._changed = asyncio.Event(), asyncio.Event()
         self._unwritten: list[asyncio.Future[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._stands = self._closed = False
+        self._entry_stands = self._closed = False
 
     async def open(self) -> None:
         """Learn what others have in work, and follow it. Idempotent. Raises `BrokerError`."""
@@ -157,33 +158,29 @@ class InWork:
         if tasks:
             await asyncio.wait(tasks)
         _resolve(self._unwritten)
-        if self._stands:
-            self._stands = False
+        if self._entry_stands:
+            self._entry_stands = False
             with suppress(BrokerError):
                 await self._producers.send(self.topic, b"", key=self._name)
 
     @asynccontextmanager
     async def working_on(self, id: str) -> AsyncIterator[int]:
         """Written down while the block runs; gives how many workers died of the message alone."""
+        if self._is_suspect(id):
+            async with self._noted(id, None):
+                await self._sleep(SECONDS_TO_DISOWN)
         if not self._is_suspect(id):
             async with self._solitude.beside_others(), self._noted(id, None):
                 yield 0
             return
         async with self._solitude.alone():
-            crashes = await self._crashes(id)
+            crashes = self._died_of(id)
             async with self._noted(id, crashes):
                 yield crashes
             await self._absolve(id)
 
     def _is_suspect(self, id: str) -> bool:
         return any(id in record.crashes for record in self._others.values())
-
-    async def _crashes(self, id: str) -> int:
-        """How many workers died of a message; one that is alive has had time to say so."""
-        if self._died_of(id):
-            async with self._noted(id, None):
-                await self._sleep(SECONDS_TO_DISOWN)
-        return self._died_of(id)
 
     def _died_of(self, id: str) -> int:
         before = (record.crashes.get(id) for record in self._others.values())
@@ -210,6 +207,8 @@ class InWork:
             yield
         finally:
             del self._held[ticket]
+            self._published.discard(ticket)
+            self._disowned.discard(ticket)
             self._changed.set()
 
     async def _keep_written(self) -> None:
@@ -224,17 +223,17 @@ class InWork:
             written, self._unwritten = self._unwritten, []
             try:
                 record = self._record()
-                self._stands = bool(record.crashes)
+                self._entry_stands = bool(record.crashes)
                 await self._send(self._name, record)
             finally:
                 _resolve(written)
 
     def _record(self) -> Record:
         held: dict[str, int | None] = {}
-        for id, crashes in self._held.values():
-            held[id] = held.get(id) if crashes is None else crashes
-        self._disowned &= held.keys()
-        return Record({id: crashes for id, crashes in held.items() if id not in self._disowned})
+        for ticket, (id, crashes) in self._held.items():
+            if ticket not in self._disowned:
+                held[id] = held.get(id) if crashes is None else crashes
+        return Record(held)
 
     async def _send(self, name: str, record: Record) -> None:
         """Publish an entry, through outages. What the broker does not take is not counted."""
@@ -268,29 +267,35 @@ class InWork:
             except BrokerError as error:
                 log.warning("%s: %s; it is read again", self.topic, error)
             finally:
-                await table.close()
+                with suppress(BrokerError):
+                    await table.close()
             table = await retrying(
                 self._read, wait=wait_random_exponential(max=LONGEST_PAUSE), sleep=self._sleep
             )
 
     def _hear(self, entry: Message) -> None:
-        """Take note of the entry of another worker; what it has begun of ours is not what we could die of."""
-        name = entry.key
-        if name is None or name == self._name:
+        """Take note of an entry; what another has begun after us is not what we could die of."""
+        if (name := entry.key) is None:
             return
         try:
             record = Record.decode(entry.data)
         except ValueError as error:
             log.warning("%s: an entry that no worker has written: %s", self.topic, error)
             return
+        if name == self._name:
+            self._published.update(self._tickets(record.crashes.keys()))
+            return
         before = self._others.pop(name, Record()).crashes.keys()
         if record.crashes:
             self._others[name] = record
         begun = record.crashes.keys() - before
-        taken = {id for id, _ in self._held.values() if id in begun}
+        taken = self._published & self._tickets(begun)
         if not taken <= self._disowned:
             self._disowned |= taken
             self._changed.set()
+
+    def _tickets(self, ids: Set[str]) -> set[object]:
+        return {ticket for ticket, (id, _) in self._held.items() if id in ids}
 
 
 def _resolve(written: list[asyncio.Future[None]]) -> None:

@@ -285,8 +285,27 @@ class Store:
         return int(last)
 
     def reached(self, listener: Listener, position: int) -> None:
-        """The reader needs nothing up to this position any more."""
+        """The reader needs nothing up to this position; of a table, what no reader needs is deleted."""
+        (topic,) = listener.topics
+        (since,) = self._one("SELECT room FROM listeners WHERE id = ?", listener.id)
         self._database.execute("UPDATE listeners SET room = ? WHERE id = ?", (position, listener.id))
+        (needed,) = self._one(
+            "SELECT min(room) FROM listeners WHERE topic = ? AND subscription IS NULL", topic
+        )
+        for nobody_looks_it_up in (
+            "EXISTS (SELECT 1 FROM messages AS later"
+            " WHERE later.topic = ?1 AND later.key = messages.key AND later.id > messages.id)",
+            # A deletion may go once there is nothing left that it deletes.
+            "data = x'' AND NOT EXISTS (SELECT 1 FROM messages AS earlier"
+            " WHERE earlier.topic = ?1 AND earlier.key = messages.key AND earlier.id < messages.id)",
+        ):
+            self._database.execute(
+                "DELETE FROM messages WHERE topic = ?1 AND id > ?2 AND id <= ?3 AND key IS NOT NULL "
+                "AND EXISTS (SELECT 1 FROM topics WHERE id = ?1 AND compacted) "
+                "AND NOT EXISTS (SELECT 1 FROM deliveries WHERE message = messages.id) "
+                f"AND {nobody_looks_it_up}",
+                (topic, since, min(position, needed)),
+            )
 
     def after(self, listener: Listener, position: int, limit: int) -> list[Message]:
         """The messages that follow a position, oldest first."""
