@@ -121,7 +121,7 @@ settings_of_prompts = st.dictionaries(keys.filter(lambda key: key != "text"), va
 prompts = st.builds(
     PromptDef,
     keys,
-    texts,
+    texts.filter(str.strip),
     st.none() | texts,
     st.none() | types.map(nullable),
     st.just("json"),

@@ -266,6 +266,7 @@ async def test_the_ontology_prompt_answers_to_both_its_names() -> None:
         ('{"prompt": "{{ x.__class__ }}"}', "`__class__`"),
         ('{"prompt": "x", "dialect": "jinja", "typo": 1}', "unknown key"),
         ('{"prompt": 5}', "the entry is no prompt"),
+        ('{"prompt": " "}', "the prompt has no text"),
         ("[]", "the entry is no prompt"),
         ("{", "unexpected end"),
     ],

@@ -164,6 +164,8 @@ def _prompt(id: str, text: str) -> Prompt:
         entry = orjson.loads(text)
         if not isinstance(entry, dict) or not isinstance(entry.get("prompt"), str):
             raise PromptError("the entry is no prompt", found=entry, expected="an object with `prompt`")
+        if not entry["prompt"].strip():
+            raise PromptError("the prompt has no text", path="/prompt", found=entry["prompt"])
         prompt = Prompt(
             template=entry["prompt"],
             response_type=entry.get("response-type", "text"),

@@ -158,7 +158,7 @@ class Builder(Transformer_NonRecursive[Token, Any]):
     def prompt(self, name: Token, *parts: Any) -> nodes.PromptDef:
         pairs = _all(parts, _Pair)
         texts = _all(parts, _Text) + [self._text_of(pair) for pair in pairs if pair.key == "text"]
-        if not texts:
+        if not any(text.text.strip() for text in texts):
             expected = 'text: """…""", or a text after the colon'
             self._wrong(f"the prompt {name} has no text", place(name), "nothing", expected)
         text = self._one(texts, "the text") or _Text("", place(name))
@@ -245,7 +245,7 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         text = pair.value.value
         if not isinstance(text, str):
             self._wrong("the text of a prompt is a text", pair.value.at, text, "quotes around it")
-            text = ""
+            text = str(text)
         return _Text(text, pair.value.at)
 
     def _one(self, found: list[Part], what: str) -> Part | None:
