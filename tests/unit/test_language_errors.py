@@ -25,7 +25,7 @@ def wrong(text: str) -> list[str]:
     ("text", "said"),
     [
         ("schemas A:\n  a: int", "1:1: this cannot stand here (found 'schemas', expected schema, prompt"),
-        ("schema A\n  a: int", "1:9: something is missing here (found 'the end of the line', expected extends or ':'"),
+        ("schema A\n  a: int", "1:9: something is missing here (found 'the end of the line', expected extends, closed or ':'"),
         ("schema:\n  a: int", "1:7: this cannot stand here (found ':', expected the name of the schema)"),
         ("schema A extends:\n  a: int", "1:17: this cannot stand here (found ':', expected the name of a schema)"),
         ("schema A:\na: int", "2:1: this cannot stand here (found 'a', expected schema, prompt, system, an indented"),

@@ -114,7 +114,7 @@ _bounds = st.builds(
 
 def schemas(name: str) -> st.SearchStrategy[SchemaDef]:
     several = st.lists(fields(name), min_size=1, max_size=4, unique_by=lambda field: field.name).map(tuple)
-    return st.builds(SchemaDef, st.just(name), several, st.just(()), st.none() | texts)
+    return st.builds(SchemaDef, st.just(name), several, st.just(()), st.none() | texts, st.booleans())
 
 
 settings_of_prompts = st.dictionaries(keys.filter(lambda key: key != "text"), values, max_size=4)

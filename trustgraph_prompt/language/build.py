@@ -83,14 +83,18 @@ class Builder(Transformer_NonRecursive[Token, Any]):
 
     # ---- schemas
 
-    def schema(self, name: Token, bases: _Bases, body: tuple[Any, ...]) -> nodes.SchemaDef:
+    def schema(
+        self, name: Token, bases: _Bases, closed: Token | None, body: tuple[Any, ...]
+    ) -> nodes.SchemaDef:
         about = next(iter(_all(body, _Text)), None)
         fields = tuple(_all(body, nodes.SchemaField))
         if not fields and not bases.names:
             expected = "a field, as in: title: string"
             self._wrong(f"the schema {name} has no fields", place(name), "nothing", expected)
         description = None if about is None else about.text
-        return nodes.SchemaDef(str(name), fields, bases.names, description, at=place(name))
+        return nodes.SchemaDef(
+            str(name), fields, bases.names, description, closed is not None, at=place(name)
+        )
 
     def bases(self, *names: Token | None) -> _Bases:
         return _Bases(tuple(nodes.Name(str(name), at=place(name)) for name in names if name is not None))
