@@ -314,7 +314,8 @@ class SchemaValidationError(StructuredOutputInvalid):
     """The JSON of an answer is not as its schema says (seed 5).
 
     `schema_name` is as the prompt expects it, with `[]` where it is a list; each of `errors` begins with a
-    JSON Pointer into the answer, the index of an element first.
+    JSON Pointer into the answer, the index of an element first. Where the last of all attempts held no JSON,
+    they say so.
     """
 
     def __init__(

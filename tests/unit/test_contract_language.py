@@ -9,7 +9,7 @@ import pytest
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.language import parse_whole
-from trustgraph_prompt.errors import ConfigError, ContractError, LanguageError
+from trustgraph_prompt.errors import ConfigError, ContractError, LanguageError, Reason
 
 TEXT = """
 schema Source:
@@ -160,3 +160,14 @@ def test_a_schema_that_no_prompt_uses_is_looked_at_too() -> None:
     with pytest.raises(LanguageError) as refused:
         parse_whole(text)
     assert refused.value.where == "line 4, column 13"
+
+
+def test_a_closed_schema_refuses_other_keys_unless_the_contract_drops_them() -> None:
+    text = "schema Inner closed:\n    n: int\nschema A closed:\n    inner: Inner\n"
+    value = {"inner": {"n": 1, "more": 2}, "more": 3}
+    issues = Contract.language(text)["A"].issues(value)
+    assert {(issue.path, issue.reason) for issue in issues} == {
+        ("", Reason.SCHEMA_EXTRA_FIELD),
+        ("/inner", Reason.SCHEMA_EXTRA_FIELD),
+    }
+    assert Contract.language(text, extra="ignore")["A"].take(value) == ({"inner": {"n": 1}}, True)

@@ -25,7 +25,7 @@ def wrong(text: str) -> list[str]:
     ("text", "said"),
     [
         ("schemas A:\n  a: int", "1:1: this cannot stand here (found 'schemas', expected schema, prompt"),
-        ("schema A\n  a: int", "1:9: something is missing here (found 'the end of the line', expected extends or ':'"),
+        ("schema A\n  a: int", "1:9: something is missing here (found 'the end of the line', expected extends, closed or ':'"),
         ("schema:\n  a: int", "1:7: this cannot stand here (found ':', expected the name of the schema)"),
         ("schema A extends:\n  a: int", "1:17: this cannot stand here (found ':', expected the name of a schema)"),
         ("schema A:\na: int", "2:1: this cannot stand here (found 'a', expected schema, prompt, system, an indented"),
@@ -58,6 +58,8 @@ def wrong(text: str) -> list[str]:
         ("prompt x", "1:9: something is missing here (found 'the end of the line', expected using model, expecting or"),
         ("prompt x:", "1:8: the prompt x has no text (found 'nothing', expected text:"),
         ("prompt x:\n  attempts: 2", "1:8: the prompt x has no text"),
+        ('prompt x: ""', "1:8: the prompt x has no text"),
+        ('prompt x:\n  attempts: 2\n  text: """\n  \n  """', "1:8: the prompt x has no text"),
         ("prompt x: '''\nabc\n'''", "1:11: a text of several lines has other quotes (found \"'''\", expected \"\"\")"),
         ('prompt x: """abc\n', "1:11: this text is not closed (found '\"\"\"', expected another \"\"\" after it)"),
         ("prompt x using gpt: 'a'", "1:16: this cannot stand here (found 'gpt', expected model)"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from trustgraph_prompt.contract.strict import is_strict
 from trustgraph_prompt.errors import LanguageError
 from trustgraph_prompt.language import format, from_json_schema, locate, parse, to_json_schema
 from trustgraph_prompt.language.nodes import ListOf, Name, Position, Union
@@ -84,6 +85,39 @@ def test_a_schema_is_open_and_requires_what_has_no_default_and_no_question_mark(
         },
         "required": ["a", "d"],
     }
+
+
+def test_a_closed_schema_has_no_other_keys_and_what_extends_it_may() -> None:
+    text = "schema A closed:\n  a: B\nschema B extends C closed:\n  b: int\nschema C closed:\n  c: int\n"
+    schema = written(f"{text}schema D extends A:\n  d: int\n")
+    assert schema["additionalProperties"] is schema["$defs"]["B"]["additionalProperties"] is False
+    assert "additionalProperties" not in written(f"{text}schema D extends A:\n  d: int\n", "D")
+
+
+def test_a_schema_for_the_strict_mode_of_servers_comes_back_exactly() -> None:
+    step = {
+        "type": "object",
+        "properties": {"what": STRING, "why": {"anyOf": [STRING, NULL], "description": "If known."}},
+        "required": ["what", "why"],
+        "additionalProperties": False,
+    }
+    strict = {
+        "title": "Plan",
+        "description": "What to do.",
+        "type": "object",
+        "properties": {
+            "steps": {"type": "array", "items": {"$ref": "#/$defs/Step"}},
+            "kind": {"enum": ["a", "b"], "type": "string"},
+            "next": {"anyOf": [{"$ref": "#/$defs/Plan"}, NULL]},
+        },
+        "required": ["steps", "kind", "next"],
+        "additionalProperties": False,
+    }
+    strict["$defs"] = {"Plan": {key: one for key, one in strict.items() if key != "title"}, "Step": step}
+    assert is_strict(strict)
+    file = from_json_schema(strict, "Plan")
+    assert to_json_schema(file, "Plan") == strict
+    assert parse(format(file)) == file
 
 
 def test_other_schemas_are_definitions_in_any_order_and_the_root_too_where_it_is_meant() -> None:
@@ -195,7 +229,8 @@ def _with(part: dict[str, Any] | bool, **more: Any) -> dict[str, Any]:
     [
         (STRING, "", "only an object with properties is a schema"),
         (_with(STRING, required=[]), "/properties/a", "may be missing, but not be null"),
-        (_with(STRING, additionalProperties=False), "/additionalProperties", "schemas are open"),
+        (_with(STRING, additionalProperties=STRING), "/additionalProperties", "other keys have no type"),
+        (_with(STRING, additionalProperties=0), "/additionalProperties", "other keys have no type"),
         (_with(STRING, minProperties=1), "/minProperties", "no word for this"),
         (_with(STRING, required=["b"]), "/required", "these are not properties"),
         (_with(STRING, required=[["a"]]), "/required", "these are not properties"),

@@ -150,6 +150,13 @@ class TestModels:
         with pytest.raises(ValidationError):
             kind.model_validate({"a": bad})
 
+    def test_a_closed_schema_takes_no_other_keys(self) -> None:
+        closed = model("schema A closed:\n    a: int\n")
+        with pytest.raises(ValidationError, match="not permitted"):
+            closed.model_validate({"a": 1, "b": 2})
+        assert closed.model_json_schema()["additionalProperties"] is False
+        assert model("schema A:\n    a: int\n").model_validate({"a": 1, "b": 2}).model_extra is None
+
     def test_bytes_are_base64_in_json(self) -> None:
         kind = model("schema A:\n    a: bytes\n")
         made: Any = kind.model_validate_json('{"a": "aGk="}')

@@ -134,12 +134,15 @@ def test_a_schema_has_a_description_and_bases() -> None:
         ('"""\n\tone\n\t\ttwo\n"""', "one\n\ttwo\n"),
         ('"""a \\n b \\ """', "a \\n b \\ "),
         ('""""quoted" word"""', '"quoted" word'),
-        ('""" """', ""),
     ],
 )
 def test_texts(written: str, text: str) -> None:
     assert parse(f"prompt x: {written}").prompts[0].text == text
     assert parse(f"system: {written}").system == text
+
+
+def test_a_system_message_may_be_empty() -> None:
+    assert parse('system: """ """').system == ""
 
 
 PROMPT = '''

@@ -114,14 +114,14 @@ _bounds = st.builds(
 
 def schemas(name: str) -> st.SearchStrategy[SchemaDef]:
     several = st.lists(fields(name), min_size=1, max_size=4, unique_by=lambda field: field.name).map(tuple)
-    return st.builds(SchemaDef, st.just(name), several, st.just(()), st.none() | texts)
+    return st.builds(SchemaDef, st.just(name), several, st.just(()), st.none() | texts, st.booleans())
 
 
 settings_of_prompts = st.dictionaries(keys.filter(lambda key: key != "text"), values, max_size=4)
 prompts = st.builds(
     PromptDef,
     keys,
-    texts,
+    texts.filter(str.strip),
     st.none() | texts,
     st.none() | types.map(nullable),
     st.just("json"),

@@ -270,9 +270,20 @@ class TestAskingAgain:
         assert raised.value.raw_response == '{"approved": 2, "severity": 1}'
         assert raised.value.errors[0].startswith("/approved: ")
 
+    async def test_three_answers_without_json_are_a_failure_to_meet_the_schema(self) -> None:
+        with pytest.raises(SchemaValidationError) as raised:
+            await asked(answers("no", "still no", "never"))
+        cause = raised.value.__cause__
+        assert isinstance(cause, JSONParseError)
+        assert (cause.raw_response, raised.value.raw_response) == ("never", "never")
+        assert raised.value.errors == [f"Failed to parse JSON from response: {cause.parse_error}"]
+        assert raised.value.schema_name == "Review"
+        assert raised.value.outcome is cause.outcome is not None
+        assert raised.value.issues == cause.issues != ()
+
     async def test_only_the_last_failure_is_carried(self) -> None:
         script = answers("no", "still no", "never")
-        with pytest.raises(JSONParseError):
+        with pytest.raises(SchemaValidationError):
             await asked(script)
         assert [len(call.messages) for call in script.calls] == [1, 3, 3]
         assert told(script, 2)[1] == ("assistant", "still no")
@@ -284,7 +295,7 @@ class TestAskingAgain:
     async def test_several_blocks_are_an_error_though_each_is_valid(self) -> None:
         block = f"```json\n{json.dumps(REVIEW)}\n```"
         script = answers(f"{block}\nor\n{block.replace('low', 'high')}", "no", "no")
-        with pytest.raises(JSONParseError) as raised:
+        with pytest.raises(SchemaValidationError) as raised:
             await asked(script)
         assert raised.value.raw_response == "no"
         assert "Error: Failed to parse JSON from response: " in told(script, 1)[2][1]
@@ -334,7 +345,7 @@ class TestFailures:
 
     async def test_a_refusal_is_no_json(self) -> None:
         script = Script(ScriptedAnswer("I will not.", finish_reason="content_filter"))
-        with pytest.raises(JSONParseError) as raised:
+        with pytest.raises(SchemaValidationError) as raised:
             await asked(script)
         assert raised.value.raw_response == "I will not."
         assert raised.value.outcome is not None
@@ -380,7 +391,7 @@ class TestEscalation:
             raise event.error or AssertionError
 
         workflow = Workflow.load(TEXT, answers("no"), on_escalation=decide)
-        with pytest.raises(JSONParseError):
+        with pytest.raises(SchemaValidationError):
             await workflow.call_llm("review_code", code="x")
 
     async def test_without_a_handler_an_escalated_text_is_a_text(self) -> None:
@@ -510,7 +521,7 @@ class TestHostility:
 
     async def test_one_that_is_nested_deeper_is_an_error_of_ours(self) -> None:
         text = 'schema A:\n    next: A?\nprompt p expecting A: "?"\n'
-        with pytest.raises(JSONParseError, match="nested too deep"):
+        with pytest.raises(SchemaValidationError, match="nested too deep"):
             await Workflow.load(text, answers('{"next": ' * 5_000 + "null" + "}" * 5_000)).call_llm("p")
 
     async def test_a_long_list_is_read_and_filled_in(self) -> None:

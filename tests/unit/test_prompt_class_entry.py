@@ -92,7 +92,13 @@ def test_an_entry_of_a_prompt_that_declares_nothing_asks_for_text() -> None:
 
 
 def test_an_entry_tells_how_to_answer_where_the_prompt_does() -> None:
-    assert "## Response Format" not in prompt(inject_output_instructions=False).entry()["prompt"]
+    made = prompt(section("${topic}"), inject_output_instructions=False)
+    assert made.entry()["prompt"] == "## Task\n\n{{ topic }}"
+
+
+def test_a_prompt_that_says_nothing_has_no_entry() -> None:
+    with pytest.raises(PromptValidationError, match="has no text"):
+        prompt(inject_output_instructions=False).entry()
 
 
 @pytest.mark.parametrize("declared", [Summary, list[Summary], Report, list[Report]])

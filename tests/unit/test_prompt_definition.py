@@ -202,6 +202,8 @@ def test_the_version_does_not_change_with_what_is_for_people() -> None:
     [
         ({}, PromptError, "", "'prompt' is a required property"),
         ({"prompt": None}, PromptError, "/prompt", "None is not of type 'string'"),
+        ({"prompt": ""}, PromptError, "/prompt", "the prompt has no text"),
+        ({"prompt": " \n", "dialect": "jinja"}, PromptError, "/prompt", "the prompt has no text"),
         ({"prompt": "x", "response-type": "xml"}, PromptError, "/response-type", "'xml' is not one of"),
         ({"prompt": "x{% if %}"}, TemplateError, "/prompt", "line 1: "),
         (

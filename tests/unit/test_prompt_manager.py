@@ -126,6 +126,44 @@ async def test_of_two_json_values_the_valid_one_wins() -> None:
     assert await asked("json", '```json\n{"b": 2}\n```\n```json\n{"a": 1}\n```', schema=schema) == {"a": 1}
 
 
+class Quoting(PromptManager):
+    """Reads answers in a way of its own."""
+
+    def parse_json(self, text: str) -> Any:
+        return json.loads(text.removeprefix("> "))
+
+    def parse_jsonl(self, text: str) -> list[Any]:
+        return [json.loads(line.removeprefix("> ")) for line in text.splitlines()]
+
+
+async def asked_in_its_own_way(answer: str, **entry: Any) -> Any:
+    made = Quoting()
+    made.load_config({"template.p": json.dumps({"prompt": "x", **entry})})
+    return await made.invoke("p", {}, answering(answer))
+
+
+async def test_a_subclass_that_reads_in_its_own_way_is_heard(caplog: pytest.LogCaptureFixture) -> None:
+    schema: dict[str, Any] = {"type": "object", "required": ["a"]}
+    json_entry = {"response-type": "json", "schema": schema}
+    assert await asked_in_its_own_way('> {"a": 1}', **json_entry) == {"a": 1}
+    with pytest.raises(RuntimeError, match=r'^Schema validation fail: "a" is missing$'):
+        await asked_in_its_own_way('> {"b": 1}', **json_entry)
+    with pytest.raises(RuntimeError, match=r"^JSON parse fail$"):
+        await asked_in_its_own_way("> oh", **json_entry)
+    caplog.clear()
+    lines = {"response-type": "jsonl", "schema": schema}
+    assert await asked_in_its_own_way('> {"a": 1}\n> {"b": 1}', **lines) == [{"a": 1}]
+    assert caplog.messages == ['Object 1 failed schema validation: "a" is missing']
+    assert await asked_in_its_own_way("", **lines) == []
+    assert await asked_in_its_own_way("> 1", **{"response-type": "jsonl"}) == [1]
+
+
+async def test_a_function_put_in_place_of_a_method_is_heard() -> None:
+    made = manager(p={"prompt": "x", "response-type": "json"})
+    made.parse_json = lambda text: len(text)  # type: ignore[method-assign]
+    assert await made.invoke("p", {}, answering("abc")) == 3
+
+
 @pytest.mark.parametrize("answer", ["", "no json", '{"a": 1', "{'a': 1}", '{"a": 1,}'])
 async def test_json_that_is_none_is_an_error(answer: str) -> None:
     with pytest.raises(RuntimeError, match=r"^JSON parse fail$"):
@@ -266,6 +304,7 @@ async def test_the_ontology_prompt_answers_to_both_its_names() -> None:
         ('{"prompt": "{{ x.__class__ }}"}', "`__class__`"),
         ('{"prompt": "x", "dialect": "jinja", "typo": 1}', "unknown key"),
         ('{"prompt": 5}', "the entry is no prompt"),
+        ('{"prompt": " "}', "the prompt has no text"),
         ("[]", "the entry is no prompt"),
         ("{", "unexpected end"),
     ],

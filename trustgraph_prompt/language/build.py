@@ -83,14 +83,18 @@ class Builder(Transformer_NonRecursive[Token, Any]):
 
     # ---- schemas
 
-    def schema(self, name: Token, bases: _Bases, body: tuple[Any, ...]) -> nodes.SchemaDef:
+    def schema(
+        self, name: Token, bases: _Bases, closed: Token | None, body: tuple[Any, ...]
+    ) -> nodes.SchemaDef:
         about = next(iter(_all(body, _Text)), None)
         fields = tuple(_all(body, nodes.SchemaField))
         if not fields and not bases.names:
             expected = "a field, as in: title: string"
             self._wrong(f"the schema {name} has no fields", place(name), "nothing", expected)
         description = None if about is None else about.text
-        return nodes.SchemaDef(str(name), fields, bases.names, description, at=place(name))
+        return nodes.SchemaDef(
+            str(name), fields, bases.names, description, closed is not None, at=place(name)
+        )
 
     def bases(self, *names: Token | None) -> _Bases:
         return _Bases(tuple(nodes.Name(str(name), at=place(name)) for name in names if name is not None))
@@ -158,7 +162,7 @@ class Builder(Transformer_NonRecursive[Token, Any]):
     def prompt(self, name: Token, *parts: Any) -> nodes.PromptDef:
         pairs = _all(parts, _Pair)
         texts = _all(parts, _Text) + [self._text_of(pair) for pair in pairs if pair.key == "text"]
-        if not texts:
+        if not any(text.text.strip() for text in texts):
             expected = 'text: """…""", or a text after the colon'
             self._wrong(f"the prompt {name} has no text", place(name), "nothing", expected)
         text = self._one(texts, "the text") or _Text("", place(name))
@@ -245,7 +249,7 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         text = pair.value.value
         if not isinstance(text, str):
             self._wrong("the text of a prompt is a text", pair.value.at, text, "quotes around it")
-            text = ""
+            text = str(text)
         return _Text(text, pair.value.at)
 
     def _one(self, found: list[Part], what: str) -> Part | None:

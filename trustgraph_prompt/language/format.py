@@ -60,7 +60,8 @@ def _line(at: Position | None) -> int | None:
 
 def _schema(schema: SchemaDef) -> Iterator[Line]:
     bases = f" extends {', '.join(base.name for base in schema.bases)}" if schema.bases else ""
-    yield Line(f"schema {schema.name}{bases}:", _line(schema.at), begins=True)
+    closed = " closed" if schema.closed else ""
+    yield Line(f"schema {schema.name}{bases}{closed}:", _line(schema.at), begins=True)
     if schema.description is not None:
         yield Line(STEP + spell_value(schema.description))
     for field in schema.fields:

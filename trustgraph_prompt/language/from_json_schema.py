@@ -103,14 +103,9 @@ class _Whole:
             if keyword not in _OF_A_SCHEMA:
                 refuse(within(path, keyword), "the language has no word for this here", keyword)
         others = schema.get("additionalProperties", True)
-        if others is not True and others != {}:
+        if not isinstance(others, bool) and others != {}:
             at = within(path, "additionalProperties")
-            refuse(
-                at,
-                "schemas are open",
-                others,
-                "nothing: `extra` of a contract says what becomes of other keys",
-            )
+            refuse(at, "beside the fields of a schema, other keys have no type", others, "true or false")
         properties, required = schema["properties"], schema.get("required", [])
         if not isinstance(required, list) or not all(
             isinstance(name, str) and name in properties for name in required
@@ -121,7 +116,7 @@ class _Whole:
             self._field(name, one, name in needed, within(path, "properties", name))
             for name, one in properties.items()
         )
-        return SchemaDef(self._reading, fields, (), _description(schema, path))
+        return SchemaDef(self._reading, fields, (), _description(schema, path), others is False)
 
     def _field(self, name: str, schema: Any, is_required: bool, path: str) -> SchemaField:
         said = dict(schema) if isinstance(schema, Mapping) else schema

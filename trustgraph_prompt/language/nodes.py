@@ -166,12 +166,16 @@ class SchemaField(Node):
 
 @dataclass(frozen=True)
 class SchemaDef(Node):
-    """`schema name extends bases:` with the fields that it adds to those of its bases, or replaces."""
+    """`schema name extends bases closed:` with the fields that it adds to those of its bases, or replaces.
+
+    A `closed` one has no other keys than its fields; one that extends it is closed only if it says so itself.
+    """
 
     name: str
     fields: tuple[SchemaField, ...]
     bases: tuple[Name, ...] = ()
     description: str | None = None
+    closed: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def to_json_schema(file: File, of: TypeExpr | str, *, types: Types | None = None
     """The JSON Schema of a type, or of the schema of that name, in a file that `parse` has read.
 
     A schema stands at the root itself, with its name as the title; the others that are used are in `$defs`
-    under their names, the root too where something refers to it. Objects are open. `types` are those beside
+    under their names, the root too where something refers to it. `types` are those beside
     the language's own, as in `parse`; what they have in `$defs` comes along.
 
     Raises `LanguageError` for a name that nothing has, and for two definitions of one name.
@@ -74,6 +74,7 @@ class _Writer:
             "type": "object",
             "properties": {field.name: self._field(field) for field in fields},
             **({"required": required} if required else {}),
+            **({"additionalProperties": False} if schema.closed else {}),
         }
 
     def _field(self, field: SchemaField) -> JsonSchema:

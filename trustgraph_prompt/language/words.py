@@ -22,6 +22,7 @@ _WORDS: Mapping[str, str] = {
     "_PROMPT": "prompt",
     "_SYSTEM": "system",
     "_EXTENDS": "extends",
+    "CLOSED": "closed",
     "_USING": "using model",
     "_MODEL": "model",
     "_EXPECTING": "expecting",

@@ -108,6 +108,8 @@ class PromptDefinition:
             known = {key: entry[key] for key in TRUSTGRAPH_KEYS if key in entry}
             entry = {"dialect": "ibis", "aliases": TRUSTGRAPH_ALIASES.get(id, []), **known}
         check(entry, SCHEMA, where, PromptError)
+        if not entry["prompt"].strip():
+            raise PromptError("the prompt has no text", where=where, path="/prompt", found=entry["prompt"])
         dialect = entry["dialect"]
         model = {_CONFIG_KEYS[key]: value for key, value in entry.get("model", {}).items()}
         if "stop_sequences" in model:

@@ -121,6 +121,7 @@ def _model(
         definitions[name] = _definition(field, annotations, field.name if name != field.name else None)
     config = ConfigDict(
         populate_by_name=True,
+        extra="forbid" if schema.closed else "ignore",
         serialize_by_alias=True,
         validate_default=True,
         protected_namespaces=(),

@@ -38,11 +38,25 @@ _NO_JSON = frozenset(
 
 def feedback(schema_name: str, outcome: Outcome) -> str:
     """What the model is told of an answer that is no good."""
-    return f"Error: {error_of(schema_name, outcome)}\n\nPlease fix the JSON and try again."
+    return f"Error: {_problem(schema_name, outcome)}\n\nPlease fix the JSON and try again."
 
 
 def error_of(schema_name: str, outcome: Outcome) -> Exception:
-    """Why there is no value: the provider's failure that ended the asking, else an error of the seed's."""
+    """Why there is no value in the end: the provider's failure, else an error of the seed's.
+
+    An answer without JSON is none that meets the schema, as in the seed's flow; the `JSONParseError` is its
+    cause.
+    """
+    problem = _problem(schema_name, outcome)
+    if not isinstance(problem, JSONParseError):
+        return problem
+    error = SchemaValidationError(schema_name, [str(problem)], outcome.text, cause=problem)
+    error.__cause__ = problem
+    return error
+
+
+def _problem(schema_name: str, outcome: Outcome) -> Exception:
+    """What is wrong with one answer, or with who gave it."""
     if isinstance(outcome.cause, ProviderError):
         return outcome.cause
     try:

@@ -101,9 +101,10 @@ class Workflow:
 
         What is escalated is the handler's; without one it is the value, if there is any.
 
-        Raises `JSONParseError` and `SchemaValidationError` where no attempt brought what was expected, the
-        provider's own `ProviderError`, `StructuredOutputInvalid` where the budget ended, `RequestError` for
-        terms that are missing, and `PromptError` for a prompt that is not there.
+        Raises `SchemaValidationError` where no attempt brought what was expected (its cause is a
+        `JSONParseError` where the last answer held no JSON), the provider's own `ProviderError`,
+        `StructuredOutputInvalid` where the budget ended, `RequestError` for terms that are missing, and
+        `PromptError` for a prompt that is not there.
         """
         asked, outcome = self._get(prompt_name), await self.ask(prompt_name, terms, **more)
         if outcome.escalated and self._on_escalation is not None:
