@@ -15,9 +15,10 @@ from functools import partial
 
 from tests.support.hostile_sources import HOSTILE, LARGE
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.errors import LanguageError
+from trustgraph_prompt.errors import ConfigError, LanguageError
 from trustgraph_prompt.language import format, parse
 from trustgraph_prompt.llm.openai.sse import EventStream
+from trustgraph_prompt.prompts import PromptDefinition
 
 BAR = 30  # linear is 10, quadratic 100
 ROUNDS = 5
@@ -44,6 +45,12 @@ def events(chunk: bytes, size: int) -> None:
         stream.feed(chunk)
 
 
+def refused(item: Callable[[int], object], size: int) -> None:
+    entry = {"dialect": "jinja", "prompt": "x", "aliases": [item(n) for n in range(size)]}
+    with suppress(ConfigError):
+        PromptDefinition.from_entry("p", entry)
+
+
 def read(text: Callable[[int], str], size: int) -> None:
     with suppress(LanguageError):
         parse(text(size))
@@ -61,6 +68,8 @@ WORK: dict[str, tuple[Callable[[int], object], int]] = {
     "the largest rule, `==`": (equals, MEGABYTE // 20),
     "events in single bytes": (partial(events, b"x"), MEGABYTE),
     "events in lines": (partial(events, b"data: x\n"), MEGABYTE // 8),
+    "an entry of wrong aliases": (partial(refused, lambda n: {"n": n}), MEGABYTE // 20),
+    "an entry of aliases, one of them twice": (partial(refused, lambda n: str(max(n, 1))), MEGABYTE // 20),
     **{f"refused: {name}": (partial(read, text), MEGABYTE) for name, text in HOSTILE.items()},
     **{f"formatted: {name}": (partial(rewrite, text), MEGABYTE // 4) for name, text in LARGE.items()},
 }

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema_rs
 import yaml
 
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, excerpt
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
+
+MAX_ERRORS = 100
+"""How many things that are wrong in one document are looked at."""
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 
@@ -129,13 +133,25 @@ def _errors(
     """What the schema does not allow, what is most likely the reason of the rest first."""
     import jsonschema
 
-    validator = jsonschema.validators.validator_for(schema)(schema)
-    problems = list(validator.iter_errors(document))
+    explains = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
+        jsonschema.validators.validator_for(schema), {"uniqueItems": _unique_items}
+    )
+    problems = list(islice(explains(schema).iter_errors(document), MAX_ERRORS))
     # A misspelt key is often the reason why another one is missing.
     problems.sort(key=lambda problem: problem.validator != "additionalProperties")
     if problems and problems[0].validator != "additionalProperties":
         problems.sort(key=jsonschema.exceptions.relevance, reverse=True)
     return [_error(problem, schema, where, error) for problem in problems]
+
+
+def _unique_items(
+    validator: object, wanted: bool, items: object, schema: Mapping[str, Any]
+) -> Iterator[ValidationError]:
+    """The keyword, judged natively: the library that explains compares each item with each other one."""
+    from jsonschema import ValidationError
+
+    if not jsonschema_rs.is_valid({"uniqueItems": wanted}, items):
+        yield ValidationError(f"{excerpt(str(items))} has non-unique elements")
 
 
 def _error(

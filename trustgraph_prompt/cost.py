@@ -72,13 +72,15 @@ class Budget:
     """What a request may cost; None is unlimited.
 
     `attempts`: how often the question is put. `tokens`: over all calls, prompts and answers.
-    `seconds`: from the publishing of the request. `money`: in the unit of the prices.
+    `seconds`: from the publishing of the request. `money`: in the unit of the prices. `work_seconds`: from
+    when the question is put; whoever puts it again has as many.
     """
 
     attempts: int | None = None
     tokens: int | None = None
     seconds: float | None = None
     money: float | None = None
+    work_seconds: float | None = None
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import urllib.request
-from contextlib import aclosing
+from contextlib import aclosing, closing
+from pathlib import Path
 
 import pytest
 
@@ -145,6 +147,32 @@ async def test_a_table_keeps_its_entries_over_many_openings(broker: Broker, topi
         table = await broker.table(topic)
         assert values(table) == {f"k{number % 10}": b"%d" % number for number in range(190, 200)}
         await table.close()
+
+
+async def test_what_a_key_had_before_takes_no_room_while_the_table_is_followed(tmp_path: Path) -> None:
+    """An embedded broker that kept it until nobody follows would fill the disk."""
+    path, topic = tmp_path / "broker.db", "persistent://tg/config/entries"
+    async with await connect(f"embedded:{path}") as broker:
+        table = await broker.table(topic)
+        producer = await broker.producer(topic)
+        async with aclosing(table.changes()) as changes:
+            for number in range(3_000):
+                await producer.send(b"%d" % number, key="k")
+                assert (await anext(changes)).data == b"%d" % number
+        with closing(sqlite3.connect(path)) as database:
+            (kept,) = database.execute("SELECT count(*) FROM messages").fetchone()
+    assert kept <= 1_001
+
+
+async def test_a_reader_that_lags_behind_misses_no_change_of_a_table(tmp_path: Path) -> None:
+    topic = "persistent://tg/config/entries"
+    async with await connect(f"embedded:{tmp_path / 'broker.db'}") as broker:
+        slow, quick = [await broker.table(topic) for _ in range(2)]
+        await put(broker, topic, *(("k", b"%d" % number) for number in range(2_500)))
+        expected: list[tuple[str | None, bytes]] = [("k", b"%d" % number) for number in range(2_500)]
+        assert await changed(quick, 2_500) == expected
+        await put(broker, topic, ("k", b"last"))
+        assert await changed(slow, 2_501) == [*expected, ("k", b"last")]
 
 
 async def test_a_subscription_does_not_use_a_table_up(broker: Broker, topic: str) -> None:

@@ -242,7 +242,7 @@ async def test_a_redis_that_never_was_is_a_miss() -> None:
     ],
 )
 def test_what_is_no_url_of_a_redis_is_refused_at_once(url: str) -> None:
-    with pytest.raises(ConfigError, match="no URL of a Redis"):
+    with pytest.raises(ConfigError, match="the URL is not valid: it"):
         RedisCache(url)
 
 

@@ -51,6 +51,13 @@ async def serves(working: Working, prompt: str, text: str) -> None:
             await asyncio.sleep(0.01)
 
 
+async def serves_entry(working: Working, prompt: str, source: str) -> None:
+    """Wait until the worker has taken over a template whose question cannot be asked as it is."""
+    async with asyncio.timeout(30):
+        while working.worker.prompts["default"].prompts[prompt].template.source != source:
+            await asyncio.sleep(0.01)
+
+
 async def test_what_stands_on_the_topic_is_served_from_the_first_request_on(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
@@ -109,6 +116,58 @@ async def test_an_entry_that_does_not_compile_changes_nothing_and_is_reported(ho
     assert (mended.key, mended.data) == ("default/template.say", b"")
     assert not health.notes()
     assert (await responses.under(await house.send(flow, "say")))[0]["text"] == "Say C"
+
+
+async def test_a_refused_push_was_logged_as_a_change_and_no_change_by_name(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="trustgraph_prompt.worker.config")
+    await push(house, **{"template.say": entry("Say A")})
+    working = await house.work(house.flow(), echo, config=True)
+    reports = await house.hear(house.topic("config-report"))
+
+    def changes() -> list[str]:
+        return [said for said in map(str, caplog.messages) if said.startswith("prompts of workspace")]
+
+    def version(id: str) -> str:
+        return working.worker.prompts["default"].prompts[id].version[:12]
+
+    before = version("say")
+    caplog.clear()
+    await push(house, **{"template.say": entry("Say {% if %}")})
+    await reports.until(1)
+    assert changes() == []
+
+    await push(house, **{"template.say": entry("Say B"), "template.new": entry("New")})
+    await serves(working, "say", "Say B")
+    said, new = version("say"), version("new")
+    assert changes() == [f"prompts of workspace default changed: new added ({new}), say {before} -> {said}"]
+    caplog.clear()
+    await push(house, **{"template.new": ""})
+    await push(house, **{f"template.p{number:02}": entry("P") for number in range(12)})
+    await serves(working, "p11", "P")
+    told = ", ".join(changes())
+    assert f"new deleted ({new})" in told
+    assert "say" not in told
+    assert told.endswith(" more")
+
+
+async def test_a_system_message_with_a_term_that_nobody_sends_is_noted(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    await push(house, **{"template.say": entry("Say A")})
+    working = await house.work(house.flow(), echo, config=True)
+    assert not working.worker.health.notes()
+
+    await push(house, system=entry("Be {{ tone }}."), **{"template.say": entry("Say B")})
+    await serves_entry(working, "say", "Say B")
+    told = "needs tone, which 1 of the 1 prompts under it do not name: requests that leave it out end (say)"
+    assert working.worker.health.notes() == {"config entry default/system": told}
+    assert f"config entry default/system {told}" in caplog.messages
+
+    await push(house, system="", **{"template.say": entry("Say C")})
+    await serves_entry(working, "say", "Say C")
+    assert not working.worker.health.notes()
 
 
 async def test_a_key_that_is_none_is_refused_and_stops_nothing(house: House) -> None:

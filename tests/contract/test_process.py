@@ -122,5 +122,5 @@ def test_a_flow_without_the_key_that_it_names_is_refused_before_anything_begins(
     def nobody(model: str | None) -> Provider:
         raise AssertionError("the flow names its provider")
 
-    with pytest.raises(FlowError, match="no key there"):
+    with pytest.raises(FlowError, match="the environment variable is not set"):
         Service("embedded:", [flow], Prompts(ENTRIES), nobody)

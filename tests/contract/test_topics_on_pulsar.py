@@ -72,13 +72,14 @@ async def get(pulsar: PulsarServer, path: str) -> Any:
 
 
 async def post(pulsar: PulsarServer, path: str, body: object) -> None:
-    request = urllib.request.Request(
-        f"{pulsar.admin_url}/admin/v2/{path}",
-        json.dumps(body).encode(),
-        {"Content-Type": "application/json"},
-        method="POST",
+    await request(pulsar, path, "POST", json.dumps(body).encode())
+
+
+async def request(pulsar: PulsarServer, path: str, method: str, body: bytes | None = None) -> None:
+    asked = urllib.request.Request(
+        f"{pulsar.admin_url}/admin/v2/{path}", body, {"Content-Type": "application/json"}, method=method
     )
-    await asyncio.to_thread(lambda: urllib.request.urlopen(request, timeout=30).close())
+    await asyncio.to_thread(lambda: urllib.request.urlopen(asked, timeout=30).close())
 
 
 async def becomes(pulsar: PulsarServer, path: str, holds: Callable[[Any], bool]) -> None:
@@ -110,6 +111,19 @@ async def test_looking_changes_nothing(
     pulsar.create_space(tenant)
     compare(wanted, await look(admin, wanted))
     assert await get(pulsar, f"persistent/{tenant}/flow") == []
+
+
+async def test_connecting_left_a_topic_where_topics_are_made_with_partitions(pulsar: PulsarServer) -> None:
+    path = "namespaces/public/default/autoTopicCreation"
+    partitioned = {"allowAutoTopicCreation": True, "topicType": "partitioned", "defaultNumPartitions": 2}
+    await post(pulsar, path, partitioned)
+    try:
+        await becomes(pulsar, path, lambda said: said is not None)
+        async with await connect(pulsar.url):
+            pass
+        assert await get(pulsar, "persistent/public/default/partitioned") == []
+    finally:
+        await request(pulsar, path, "DELETE")
 
 
 async def test_four_at_once_make_it_together(admin: PulsarAdmin, house: House, tenant: str) -> None:

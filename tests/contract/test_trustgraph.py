@@ -101,8 +101,8 @@ async def test_a_flow_that_cannot_be_served_is_noted_and_disturbs_no_other(place
     working = await place.work()
 
     notes = working.worker.health.notes()
-    assert "/topics/response: no topic" in notes["config entry processor:prompt default/halved"]
-    assert "no JSON" in notes["config entry processor:prompt default/broken"]
+    assert "/topics/response: the topic is missing" in notes["config entry processor:prompt default/halved"]
+    assert "not JSON" in notes["config entry processor:prompt default/broken"]
     [response] = await (await place.hear()).ask("say", text="x")
     assert response["text"] == "Say x"
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.command import DOCUMENT, PROGRAM, ROOT, SCRIPTED, environment, run
+from trustgraph_prompt.broker import connect
 
 COMMANDS = [
     ["extract"],
@@ -253,6 +256,33 @@ class TestConfig:
     @pytest.fixture
     def broker(self, tmp_path: Path) -> list[str]:
         return ["--broker", f"embedded:{tmp_path / 'broker.db'}"]
+
+    def test_escapes_in_keys_reached_the_terminal(self, tmp_path: Path, broker: list[str]) -> None:
+        topic, key = "persistent://tg/config/prompt", "default/template.\x1b]0;owned\x07\x9b2J"
+
+        async def publish(*topics: str) -> None:
+            async with await connect(broker[1]) as connected:
+                for name in topics:
+                    await (await connected.producer(name)).send(b'"\x1b[2J"', key=key)
+
+        asyncio.run(publish(topic))
+        shown = "default/template.\\u001b]0;owned\\u0007\\u009b2J"
+        assert run("config", "list", *broker).stdout == f"{shown}\n"
+        assert not {"\x1b", "\x9b"} & set(run("config", "list", "--json", *broker).stdout)
+        with subprocess.Popen(
+            [str(PROGRAM), "config", "watch", *broker],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as watch:
+            assert watch.stderr is not None
+            assert watch.stdout is not None
+            assert "prompt-report yet" in watch.stderr.readline()
+            asyncio.run(publish(f"{topic}-report"))
+            assert watch.stdout.readline() == f'refused {shown} "\\u001b[2J"\n'
+            watch.send_signal(signal.SIGINT)
+            assert watch.wait(60) == 0
 
     def test_what_is_pushed_is_listed_got_and_deleted(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "prompts").mkdir()

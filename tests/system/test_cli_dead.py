@@ -11,7 +11,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from tests.support.command import run
-from trustgraph_prompt.broker import connect
+from trustgraph_prompt.broker import EmbeddedBroker, connect
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import flow as flows
 
@@ -73,7 +73,7 @@ def test_a_list_has_a_line_for_each_letter_and_says_how_many(desk: Desk) -> None
 
     result = desk.dead("list")
 
-    assert (result.returncode, result.stderr) == (0, "3 dead letters\n")
+    assert (result.returncode, result.stderr) == (0, "3 dead letters of the flows f, g in flows\n")
     place, unknown, broken, huge = result.stdout.splitlines()
     assert place == "persistent://tg/flow/f-in, subscription prompt--default--f--request"
     assert "  unknown-prompt  define  1 delivery  " in unknown
@@ -114,7 +114,9 @@ def test_letters_are_chosen_by_flow_error_prompt_and_place(desk: Desk) -> None:
     assert [letter["request"] for letter in desk.listed("--error", "invalid-request")] == ["b"]
     assert [letter["flow"] for letter in desk.listed("--prompt", "define")] == ["f", "g"]
     assert desk.listed("--id", "another") == []
-    assert "1 dead letter\n" in desk.dead("list", served=place).stderr
+    assert desk.dead("list", served=place).stderr == (
+        "1 dead letter of subscription prompt--default--g--request of persistent://tg/flow/g-in\n"
+    )
 
 
 def test_a_letter_is_shown_whole_and_harmless(desk: Desk) -> None:
@@ -129,7 +131,9 @@ def test_a_letter_is_shown_whole_and_harmless(desk: Desk) -> None:
     assert (whole["reason"], whole["content"]) == (BROKEN[1], "{no json")
     assert json.loads(desk.dead("show", whole["id"], "--json").stdout) == whole
     missing = desk.dead("show", "nobody")
-    assert (missing.returncode, missing.stderr) == (1, "error: there is no dead letter nobody\n")
+    assert (missing.returncode, missing.stderr) == (
+        *(1, "error: there is no dead letter nobody of the flows f, g in flows\n"),
+    )
 
 
 def test_what_is_replayed_is_no_dead_letter_any_more(desk: Desk) -> None:
@@ -140,9 +144,11 @@ def test_what_is_replayed_is_no_dead_letter_any_more(desk: Desk) -> None:
     assert [letter["request"] for letter in desk.listed()] == ["b"]
     again = desk.dead("replay", "a", "b")
     assert (again.returncode, again.stdout) == (1, "replayed 1 dead letter\n")
-    assert again.stderr == "error: there is no dead letter a\n"
-    assert desk.dead("list").stderr == "no dead letters\n"
-    assert desk.dead("replay", "--all").stdout == "replayed no dead letters\n"
+    assert again.stderr == "error: there is no dead letter a of the flows f, g in flows\n"
+    assert desk.dead("list").stderr == "no dead letters of the flows f, g in flows\n"
+    nothing = desk.dead("replay", "--all")
+    told = ("replayed no dead letters\n", "looked at those of the flows f, g in flows\n")
+    assert (nothing.stdout, nothing.stderr) == told
 
 
 def test_what_was_cut_stays_and_is_named(desk: Desk) -> None:
@@ -168,6 +174,7 @@ def test_what_was_cut_stays_and_is_named(desk: Desk) -> None:
         (["list"], ["--topic", "flow:tg:x"], "--topic and --subscription belong together"),
         (["list"], ["--topic", "x", "--subscription", "s"], "is no topic"),
         (["list"], ["--topic", "x", "--subscription", "s", "--flow", "f"], "say one of them"),
+        (["list", "--all"], ["--flows", "flows", "--flow", "f"], "looks everywhere"),
     ],
 )
 def test_wrong_usage_is_told(desk: Desk, arguments: list[str], served: list[str], says: str) -> None:
@@ -175,6 +182,44 @@ def test_wrong_usage_is_told(desk: Desk, arguments: list[str], served: list[str]
     result = desk.dead(*arguments, served=served)
     assert result.returncode == 2
     assert says in result.stderr
+
+
+def test_no_dead_letters_was_said_while_two_lay_in_a_flow_that_was_not_looked_at(desk: Desk) -> None:
+    desk.bury([UNKNOWN, BROKEN])
+    desk.bury([UNKNOWN], flow="g")
+
+    bundled = desk.dead("list", served=())
+    assert bundled.returncode == 0
+    assert bundled.stderr == "no dead letters of the bundled flows chunks, requests; --flows names others\n"
+    both = ("--flows", "flows/f.yaml", "--flows", "flows/g.yaml")
+    assert desk.dead("list", served=both).stderr == (
+        "3 dead letters of the flows f, g in flows/f.yaml, flows/g.yaml\n"
+    )
+    everywhere = desk.dead("list", "--all", served=())
+    assert len([line for line in everywhere.stdout.splitlines() if line.startswith("  ")]) == 3
+    assert everywhere.stderr == (
+        "3 dead letters of the bundled flows chunks, requests, "
+        f"and on all other dead-letter topics of {desk.url}\n"
+    )
+    [id] = [letter["id"] for letter in desk.listed("--flow", "g")]
+    shown = json.loads(desk.dead("show", id, "--all", "--json", served=()).stdout)
+    assert (shown["topic"], shown["flow"]) == ("persistent://tg/flow/g-in", "g")
+
+
+def test_looking_makes_no_topic_on_a_broker_in_a_file(desk: Desk) -> None:
+    async def topics() -> set[str]:
+        async with await EmbeddedBroker.connect(str(desk.folder / "broker.db")) as broker:
+            return set(await broker.subscriptions())
+
+    desk.bury([UNKNOWN])
+    before = asyncio.run(topics())
+    broker = ("--broker", desk.url)
+    for served in (("--flows", "flows"), (), ("--all",)):
+        desk.dead("list", served=served)
+        desk.dead("show", "a", served=served)
+    assert run("config", "list", *broker).returncode == 0
+    assert run("config", "get", "system", *broker).returncode == 1
+    assert asyncio.run(topics()) == before
 
 
 def test_a_broker_file_that_is_not_there_is_not_made(desk: Desk) -> None:

@@ -181,7 +181,7 @@ class TestProxies:
     ) -> None:
         monkeypatch.setenv("HTTP_PROXY", proxy_url.replace("//", f"//me:{QUOTED}@"))
 
-        with pytest.raises(ConfigError, match="HTTP_PROXY: no proxy") as caught:
+        with pytest.raises(ConfigError, match="HTTP_PROXY: the URL of the proxy is not valid") as caught:
             OpenAIProvider("http://model.test", "small")
         assert shows_nothing(caught.value)
 

@@ -261,7 +261,7 @@ class TestSecrets:
         ],
     )
     def test_a_url_that_cannot_be_read_is_not_shown(self, url: str) -> None:
-        with pytest.raises(ConfigError, match="no base URL") as caught:
+        with pytest.raises(ConfigError, match="the base URL is not valid") as caught:
             OpenAIProvider(url, "small")
 
         assert KEY not in str(caught.value) + repr(vars(caught.value))

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.command import run
 from tests.support.model_server import ModelServer, Reply
-from tests.support.pulsar_server import PulsarServer
+from tests.support.pulsar_server import PulsarServer, free_ports
 
 FLOW = """\
 name: f
@@ -94,6 +94,18 @@ def test_a_plan_is_printed_then_done_then_there_is_nothing_to_do(topics: Topics,
 
 
 @pytest.mark.pulsar
+def test_all_was_ok_where_nothing_listens_on_the_brokers_port(
+    topics: Topics, pulsar: PulsarServer, tenant: str
+) -> None:
+    assert topics("create").returncode == 0
+    [closed] = free_ports(1)
+    check = topics("check", "--broker", f"pulsar://127.0.0.1:{closed}")
+    assert check.returncode == 1
+    assert states(check) == {"ok"}
+    assert check.stderr == f"error: pulsar://127.0.0.1:{closed}: Connection refused\n"
+
+
+@pytest.mark.pulsar
 def test_what_loses_requests_is_told_and_left(topics: Topics, pulsar: PulsarServer, tenant: str) -> None:
     pulsar.create_space(tenant)
     url = f"{pulsar.admin_url}/admin/v2/namespaces/{tenant}/flow/messageTTL"
@@ -168,7 +180,10 @@ def test_nobody_listens() -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--admin-url", "pulsar://h:6650"), "no admin URL"),
+        (
+            ("--admin-url", "pulsar://h:6650"),
+            "the admin URL is not valid: it begins with neither http:// nor https://",
+        ),
         (("--flows", "nowhere"), "nowhere"),
         (("--flows", "nowhere", "--trustgraph"), "--flows"),
         (("--broker", "kafka://h"), "kafka://h"),

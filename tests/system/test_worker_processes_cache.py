@@ -106,4 +106,4 @@ def test_what_is_no_cache_is_a_wrong_configuration(site: Site) -> None:
     ended = run(*site.arguments, "--cache", "memcached://localhost")
 
     assert ended.returncode == 2
-    assert "--cache: no URL of a Redis" in ended.stderr
+    assert "--cache: the URL is not valid: " in ended.stderr

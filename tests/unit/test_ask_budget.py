@@ -168,6 +168,36 @@ class TestBudgets:
         assert len(outcome.calls) == 2
         assert outcome.truncated is True
 
+    async def test_a_chunk_that_waited_for_days_has_all_its_seconds_of_work(self, asked: Asked) -> None:
+        outcome = await asked(
+            Script(ScriptedAnswer(lines([1]))),
+            budget=Budget(work_seconds=60),
+            published=asked.clock.now - 1_000_000,
+        )
+
+        assert outcome.value == numbers([1])
+
+    async def test_a_failure_when_the_work_is_over_may_be_tried_again_later(self, asked: Asked) -> None:
+        limit = errors.ProviderRateLimit("slow down", retry_after=45)
+        outcome = await asked(Script(ScriptedAnswer(error=limit)), budget=Budget(work_seconds=30))
+
+        assert asked.clock.slept == []
+        assert outcome.reason is Reason.PROVIDER_ERROR
+
+    def test_a_token_a_second_is_cut_when_the_work_is_over(self, asked: Asked) -> None:
+        class Trickles:
+            async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+                for number in range(100_000):
+                    asked.clock.now += 1
+                    await asyncio.sleep(1)
+                    yield Delta(lines([number]))
+
+        outcome = virtual_time.run(asked(Trickles(), budget=Budget(work_seconds=600)))
+
+        assert 590 <= len(outcome.value) <= 600
+        assert outcome.truncated is True
+        assert len(outcome.calls) == 1
+
     async def test_no_wait_outlasts_the_seconds(self, asked: Asked) -> None:
         limit = errors.ProviderRateLimit("slow down", retry_after=45)
         outcome = await asked(Script(ScriptedAnswer(error=limit)), budget=Budget(seconds=30))
@@ -176,11 +206,16 @@ class TestBudgets:
         assert outcome.reason is Reason.PROVIDER_ERROR
 
     @pytest.mark.parametrize(
-        ("before", "reason", "value"),
-        [("", Reason.BUDGET_SPENT, []), (lines([1, 2]), Reason.SUCCESS, numbers([1, 2]))],
+        ("budget", "before", "reason", "value"),
+        [
+            (Budget(seconds=30), "", Reason.BUDGET_SPENT, []),
+            (Budget(work_seconds=30), "", Reason.PROVIDER_ERROR, []),
+            (Budget(seconds=30), lines([1, 2]), Reason.SUCCESS, numbers([1, 2])),
+            (Budget(work_seconds=30, seconds=90), lines([1, 2]), Reason.SUCCESS, numbers([1, 2])),
+        ],
     )
     def test_a_model_that_hangs_is_left_when_the_seconds_end(
-        self, asked: Asked, before: str, reason: Reason, value: list[Any]
+        self, asked: Asked, budget: Budget, before: str, reason: Reason, value: list[Any]
     ) -> None:
         class Hangs:
             async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
@@ -192,7 +227,7 @@ class TestBudgets:
                 finally:
                     asked.clock.now += 1
 
-        outcome = virtual_time.run(asked(Hangs(), budget=Budget(seconds=30)))
+        outcome = virtual_time.run(asked(Hangs(), budget=budget))
 
         assert outcome.reason is reason
         assert outcome.value == value

@@ -27,6 +27,6 @@ def test_an_address_says_which_broker_it_is_and_no_secrets(url: str, seen: str) 
     "hosts", ["h:665o", "h:99999", "h:0", "", "h,:6650", "[h", "a..b", "user:secret@h:x"]
 )
 async def test_a_pulsar_url_whose_hosts_are_none_is_refused_and_no_secret_is_shown(hosts: str) -> None:
-    with pytest.raises(ConfigError, match="no Pulsar's URL") as error:
+    with pytest.raises(ConfigError, match="the URL of the Pulsar is not valid") as error:
         await connect(f"pulsar://{hosts}")
     assert "secret" not in str(error.value)

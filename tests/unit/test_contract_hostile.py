@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.support.steps import is_linear
+from tests.support.steps import is_linear, steps
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ContractError, Reason
 
@@ -113,6 +117,85 @@ def test_a_ring_of_definitions_that_nothing_uses_is_passed_by(keyword: str, ring
     contract = Contract.from_schema({"type": "object", "$defs": {**rings, "x": into}}, coerce=True)
     assert contract.accepts({})
     assert not contract.accepts([])
+
+
+def test_a_ring_in_what_only_describes_a_text_is_passed_by() -> None:
+    ring = {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}
+    text = {"type": "string", "contentSchema": {"$ref": "#/$defs/a"}}
+    contract = Contract.from_schema({"properties": {"text": text}, "$defs": ring})
+    assert contract.accepts({"text": "{}"})
+    assert '"contentSchema"' in contract.instructions()
+
+
+_PART = st.recursive(
+    st.sampled_from([{}, True, {"type": "object"}, {"const": 1}, {"$dynamicRef": "#e"}])
+    | st.sampled_from("abcd").map(lambda name: {"$ref": f"#/$defs/{name}"}),
+    lambda inner: (
+        st.dictionaries(st.sampled_from(["not", "items", "contains", "contentSchema"]), inner, min_size=1)
+        | st.dictionaries(
+            st.sampled_from(["allOf", "oneOf", "anyOf"]), st.lists(inner, min_size=1), min_size=1
+        )
+        | st.builds(lambda one: {"properties": {"p": one}}, inner)
+        | st.builds(lambda one: {"additionalProperties": one}, inner)
+    ),
+    max_leaves=5,
+)
+_RINGS = st.fixed_dictionaries({**dict.fromkeys("abcd", _PART), "e": st.just({"$dynamicAnchor": "e"})})
+"""Definitions that may lead to each other in every way."""
+
+
+@given(_RINGS, st.sampled_from([{}, {"extra": "ignore"}, {"extra": "forbid"}, {"coerce": True}]))
+def test_definitions_that_lead_to_each_other_are_compiled_or_refused(
+    rings: dict[str, Any], settings: dict[str, Any]
+) -> None:
+    def judged() -> None:
+        with suppress(ContractError):
+            contract = Contract.from_schema({"items": {"$ref": "#/$defs/a"}, "$defs": rings}, **settings)
+            contract.instructions()
+            contract.issues([{"p": {"p": [1, {}]}}])
+
+    assert steps(judged) < 200_000
+
+
+def chain(links: int) -> dict[str, Any]:
+    """Definitions each of which is but a reference to the next one."""
+    last = {"type": "object", "properties": {"kind": {"const": "x"}}}
+    return {**{f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(links)}, f"d{links}": last}
+
+
+_FIRST = {"$ref": "#/$defs/d0"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        lambda size: {"properties": {f"p{i}": _FIRST for i in range(size)}},
+        lambda size: {"items": {"oneOf": [_FIRST] * size}},
+        lambda size: {"items": {"anyOf": [{"$ref": f"#/$defs/d{i}"} for i in range(size)]}},
+        lambda size: {"items": {"anyOf": [{"allOf": [_FIRST]}] * size}},
+    ],
+    ids=["properties", "one branch", "every link", "allOf"],
+)
+def test_many_references_into_one_long_chain_are_followed_in_linear_time(
+    schema: Callable[[int], dict[str, Any]],
+) -> None:
+    def compiled(size: int) -> None:
+        Contract.from_schema({**schema(size), "$defs": chain(size)})
+
+    assert is_linear(compiled, 100)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [{"additionalProperties": _FIRST}, {"patternProperties": {"^p": _FIRST}}],
+    ids=["additionalProperties", "patternProperties"],
+)
+def test_members_at_the_end_of_one_long_chain_are_judged_in_linear_time(schema: dict[str, Any]) -> None:
+    def judged(size: int) -> None:
+        contract = Contract.from_schema({**schema, "$defs": chain(size)}, extra="ignore")
+        contract.conform({f"p{i}": {} for i in range(size)})
+
+    assert is_linear(judged, 100)
 
 
 @pytest.mark.parametrize(

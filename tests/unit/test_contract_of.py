@@ -180,6 +180,25 @@ def test_each_object_of_a_jsonl_answer_becomes_an_instance(type: Any) -> None:
     assert len(outcome.rejected) == 1
 
 
+@pytest.mark.parametrize("type", [Summary, list[Summary]])
+@pytest.mark.parametrize("format", ["json", "jsonl"])
+@pytest.mark.parametrize("text", ['{"title": "T", "gist": "G"}', '[{"title": "T", "gist": "G"}]'])
+def test_what_reading_gives_can_be_built(type: Any, format: Any, text: str) -> None:
+    outcome = read(text, contract := Contract.of(type, format=format))
+    if outcome.ok:
+        summary = Summary("T", "G")
+        assert contract.build(outcome.value) == ([summary] if contract.many else summary)
+    else:
+        assert (format, contract.many) == ("json", text.startswith("{"))
+
+
+def test_an_object_of_a_list_that_its_class_refuses_is_named_by_its_place() -> None:
+    contract = Contract.of(Cited, format="jsonl")
+    with pytest.raises(StructuredOutputInvalid) as caught:
+        contract.build([{"kind": "cited", "page": 1}, {"kind": "cited", "page": 0}])
+    assert [issue.path for issue in caught.value.issues] == ["/1"]
+
+
 def test_a_contract_that_is_of_no_type_builds_the_value_itself() -> None:
     value = {"a": 1}
     assert Contract.from_schema({"type": "object"}).build(value) is value
@@ -282,9 +301,32 @@ def test_the_bounds_of_an_author_are_in_the_schema(
     assert not contract.accepts([{"x": bad}])
 
 
+@pytest.mark.parametrize(
+    ("annotation", "metadata", "good", "bad"),
+    [
+        (int, {"ge": 0}, 0, -1),
+        (int, {"gt": 0, "le": 9}, 9, 0),
+        (float, {"exclusiveMaximum": 1}, 0.5, 1),
+        (Annotated[int, Gt(0)], {"le": 9}, 9, 10),
+        (str, {"min_length": 1, "unit": "m", 1: 2}, "a", ""),
+        (str, {"format": "email"}, "a@example.org", "a"),
+        (list[int], {"max_length": 1}, [1], [1, 2]),
+        (list[int], {"uniqueItems": True}, [1], [1, 1]),
+    ],
+)
+def test_the_bounds_in_the_metadata_of_a_field_hold(
+    annotation: Any, metadata: dict[Any, Any], good: object, bad: object
+) -> None:
+    contract = Contract.of(make_dataclass("Bounded", [("x", annotation, field(metadata=metadata))]))
+    assert contract.accepts({"x": good})
+    assert not contract.accepts({"x": bad})
+
+
 def test_what_an_author_notes_beside_a_type_is_no_bound() -> None:
     noted, plain = (make_dataclass("A", [("x", one)]) for one in (Annotated[int, "in metres"], int))
     assert Contract.of(noted).schema == Contract.of(plain).schema
+    unit = make_dataclass("A", [("x", int, field(metadata={"unit": "m", "ge": None}))])
+    assert Contract.of(unit).schema == Contract.of(plain).schema
 
 
 def test_a_literal_is_built_as_it_is_written() -> None:
@@ -527,6 +569,16 @@ class Wanting:
                 (Annotated[int, Predicate(bool)], "func is nothing"),
                 (list[Annotated[int, pydantic.Field(gt=5, alias="y")]], "alias is nothing"),
                 (Annotated[int, [5]], "[5]"),
+            )
+        ),
+        *(
+            (make_dataclass("A", [("x", annotation, field(metadata=metadata))]), "A.x", found)
+            for annotation, metadata, found in (
+                (int | None, {"ge": 0}, "ge is nothing that the schema of this type can say"),
+                (Decimal, {"max_digits": 5}, "max_digits is nothing"),
+                (Summary, {"min_length": 1}, "min_length is nothing"),
+                (Annotated[int, Gt(5)], {"exclusiveMinimum": 3}, "exclusiveMinimum is said twice"),
+                (str, {"enum": ["a"]}, "enum is nothing"),
             )
         ),
         (

@@ -11,6 +11,7 @@ from trustgraph_prompt import bundled
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError
 from trustgraph_prompt.worker import flow as flows
+from trustgraph_prompt.worker.layout import layout
 
 MINIMAL = """
 name: f
@@ -42,7 +43,25 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     assert flow.input.subscription == "prompt-2--default--f--request"
     assert flow.outputs.answers == "persistent://tg/flow/f-answers"
     assert flow.outputs.topic_of({"type": "x"}, "type") is None
-    assert (flow.concurrency, flow.deliveries, flow.budget) == (8, 5, Budget())
+    assert (flow.concurrency, flow.deliveries, flow.crashes) == (8, 5, 3)
+    assert flow.budget == Budget(work_seconds=600)
+
+
+@pytest.mark.parametrize(
+    ("source", "answers"),
+    [
+        ("persistent://acme/prod/in", "persistent://acme/prod/f-answers"),
+        ("non-persistent://acme/prod/in", "persistent://acme/prod/f-answers"),
+        ("request:acme:in", "persistent://acme/request/f-answers"),
+    ],
+)
+def test_answers_of_a_flow_in_another_tenant_stood_in_tg(tmp_path: Path, source: str, answers: str) -> None:
+    text = f"name: f\ninput: {{topic: '{source}'}}\noutputs: {{response: 'persistent://acme/prod/out'}}\n"
+    [flow] = flows.load(written(tmp_path, text))
+
+    assert flow.outputs.answers == answers
+    topics = layout([flow], "persistent://acme/config/prompt").namespaces
+    assert {name.partition("/")[0] for name in topics} == {"acme"}
 
 
 def test_objects_go_to_one_topic_or_to_one_for_each_type(tmp_path: Path) -> None:
@@ -68,7 +87,7 @@ def test_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
 
     [flow] = flows.load(written(tmp_path, text))
 
-    assert flow.budget == Budget(attempts=2, tokens=9000, seconds=1.5, money=0.25)
+    assert flow.budget == Budget(attempts=2, tokens=9000, seconds=1.5, money=0.25, work_seconds=600)
     assert flow.price == Price(prompt=0.4, completion=1.6, cached=0.1)
     assert flow.provider == flows.ProviderChoice("http://localhost:1/v1", "small")
 

@@ -71,6 +71,12 @@ def wrong(text: str) -> list[str]:
         ("prompt x: 'a'\n  a: 1\n  a: 2", "3:3: the key a stands twice"),
         ("prompt x: 'a'\n  a: {b: 1, 'b': 2}", "2:13: the key b stands twice"),
         ("prompt x: 'a'\n  example:\nprompt y: 'b'", "3:1: something is missing here (found 'the end of the block', expected an indented line)"),
+        ("prompt x:\n  Find the volcanoes.\n  And more.", "2:3: a text stands in quotes (found 'Find the volcanoes.', expected quotes around it)"),
+        ("prompt x:\n  text: Find the volcanoes", "2:9: a text stands in quotes (found 'Find the volcanoes'"),
+        ("prompt x:\n  text: Find, if you can", "2:9: a text stands in quotes (found 'Find, if you can'"),
+        ("prompt x: Find the volcanoes", "1:11: a text stands in quotes (found 'Find the volcanoes'"),
+        ("system: Be careful", "1:9: a text stands in quotes (found 'Be careful'"),
+        ("prompt x: 'a'\n  terms: {a b}", "2:13: this cannot stand here (found 'b', expected ':')"),
         ("system: 'a'\nsystem: 'b'", "2:9: the system message is there already"),
     ],
 )  # fmt: skip
@@ -88,7 +94,7 @@ def test_what_cannot_be_read(text: str, said: str) -> None:
         ("schema int:\n  a: int", "1:8: this is the name of a type (found 'int', expected another name"),
         ("schema A extends B:\n  a: int", "1:18: there is no schema B"),
         ("schema Volcano:\n a: int\nschema B extends Volcanoe:", "3:18: there is no schema Volcanoe, did you mean Volcano?"),
-        ("schema A extends int:\n  a: int", "1:18: this is no schema (found 'int', expected the name of a schema)"),
+        ("schema A extends int:\n  a: int", "1:18: int is not a schema (found 'int', expected the name of a schema)"),
         ("schema A extends B, B:\n  a: int\nschema B:\n  b: int", "1:21: A extends B twice"),
         ("schema A extends A:\n  a: int", "1:8: a schema extends itself: A extends A"),
         ("schema A extends B:\n  a: int\nschema B extends C:\n  b: int\nschema C extends B:\n  c: int",
@@ -164,6 +170,11 @@ def test_a_statement_that_cannot_be_read_does_not_hide_the_next() -> None:
         "schema C extends\n  c: int\nschema D:\n  d: A\n"
     )
     assert [one.split(" ")[0] for one in wrong(text)] == ["2:10:", "7:7:", "8:17:"]
+
+
+def test_a_syntax_error_hid_what_is_wrong_with_names_and_types() -> None:
+    text = "schema A:\n  a int\nschema B extends A:\n  b: strng\nprompt x expecting Nope: 'a'\n"
+    assert [one.split(" ")[0] for one in wrong(text)] == ["2:5:", "4:6:", "5:20:"]
 
 
 def test_names_are_not_called_unknown_where_their_schema_cannot_be_read() -> None:

@@ -13,7 +13,7 @@ from tests.support.hostile_sources import HOSTILE, LARGE
 from tests.support.steps import is_linear
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import LanguageError
-from trustgraph_prompt.language import format, parse
+from trustgraph_prompt.language import format, from_json_schema, parse, to_json_schema
 
 Text = Callable[[int], str]
 
@@ -58,6 +58,26 @@ def test_bases_that_multiply_are_counted_once() -> None:
     schema = contracts["A39"].schema
     assert isinstance(schema, dict)
     assert len(schema["properties"]) == 79
+
+
+def test_a_union_of_schemas_with_many_fields_in_common_is_written_in_linear_time() -> None:
+    def written(size: int) -> None:
+        base = "schema A:\n" + "".join(f" f{n}: 'x'\n" for n in range(size))
+        heirs = "".join(f"schema B{n} extends A:\n b{n}: int\n" for n in range(5))
+        to_json_schema(parse(f"{base}{heirs}schema Z:\n z: B0 | B1 | B2 | B3 | B4\n"), "Z")
+
+    assert is_linear(written, 100)
+
+
+def test_a_json_schema_of_too_many_objects_is_refused_at_the_first_too_many() -> None:
+    def refused(size: int) -> None:
+        thing = {"type": "object", "title": "A", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+        things = {f"p{n}": thing for n in range(size)}
+        with pytest.raises(LanguageError, match="too many schemas") as caught:
+            from_json_schema({"type": "object", "properties": things, "required": list(things)}, "X")
+        assert caught.value.path == "/properties/p99"
+
+    assert is_linear(refused, 1000)
 
 
 def test_lark_is_imported_when_a_text_is_read_and_not_before() -> None:

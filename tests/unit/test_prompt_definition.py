@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from tests.support.steps import is_linear
+from trustgraph_prompt.authored import MAX_ERRORS
 from trustgraph_prompt.errors import ConfigError, ContractError, PromptError, TemplateError
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import Escalation, PromptDefinition
@@ -258,3 +261,16 @@ def test_a_bad_entry_of_ours_names_the_key(key: str, value: Any, path: str, said
     error = refused({"dialect": "jinja", "prompt": "x", key: value})
     assert (error.where, error.path) == ("template.p", path)
     assert said in str(error)
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda n: n, lambda n: {"n": n}, lambda n: ""], ids=["int", "object", "empty"]
+)
+def test_thousands_of_wrong_aliases_are_refused_at_the_first_few(wrong: Callable[[int], object]) -> None:
+    def refuse(size: int) -> None:
+        entry = {"dialect": "jinja", "prompt": "x", "aliases": [wrong(n) for n in range(size)]}
+        error = refused(entry)
+        assert error.path.startswith("/aliases")
+        assert len(error.others) < MAX_ERRORS
+
+    assert is_linear(refuse, 500)

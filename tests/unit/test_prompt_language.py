@@ -273,3 +273,20 @@ def test_a_file_that_is_no_text_is_refused(file: Path) -> None:
     file.write_bytes(b"prompt a: \xff")
     with pytest.raises(ConfigError, match="not UTF-8 at byte 10"):
         files.load(file)
+
+
+def test_one_error_hid_all_others_of_the_file(file: Path) -> None:
+    source = (
+        'prompt one:\n    text: """\n    Find {{ text\n\n    <passage>\n    """\n'
+        "prompt two:\n    Find the volcanoes\n"
+        'schema A:\n    a int\nprompt three expecting A[]: "{{ a b }}"\n'
+        'prompt four expecting Nope: "x"\nsystem: "{% if x %}"\n'
+    )
+    assert [(error.split(": ")[0], error.split(": ", 1)[1][:27]) for error in errors(file, source)] == [
+        ("3:5", "`{{` is not closed by `}}`"),
+        ("8:5", "a text stands in quotes (fo"),
+        ("10:7", "this cannot stand here (fou"),
+        ("11:29", "line 1: expected token 'end"),
+        ("12:23", "unknown type (found 'Nope',"),
+        ("13:9", "line 1: `{% if %}` is not c"),
+    ]

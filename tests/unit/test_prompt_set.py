@@ -214,3 +214,27 @@ def test_a_workspace_has_so_many_prompts_and_those_that_serve_come_first() -> No
     assert len(second.prompts) == 1_000
     assert list(second.refused) == ["template.p0999"]
     assert "more than 1,000 prompts" in str(second.refused["template.p0999"])
+
+
+def test_a_system_message_that_needs_a_term_of_nobody_ended_every_prompt_in_silence() -> None:
+    entries = {
+        "system": entry("Be {{ tone }}, {{ name }}. {% if more %}{{ more }}{% endif %}"),
+        "template.a": entry("Say {{ text }}"),
+        "template.b": entry("Greet {{ name }} in {{ tone }}"),
+        "template.c": entry("Greet", terms={"tone": "kind", "name": "you"}),
+        "template.d": entry("Shout", system="Own."),
+        "template.e": json.dumps({"prompt": "Whisper {{ text }}"}),
+    }
+    assert PromptSet.build(entries).notes == {
+        "system": "needs name, tone, which 1 of the 4 prompts under it do not name: "
+        "requests that leave it out end (a)"
+    }
+    assert not PromptSet.build({**entries, "template.a": entry("{{ tone }} {{ name }}")}).notes
+    assert not PromptSet.build({key: text for key, text in entries.items() if key != "system"}).notes
+
+
+def test_a_note_about_a_thousand_prompts_is_short() -> None:
+    prompts = {f"template.{number:03}{'x' * 100}": entry("Say") for number in range(999)}
+    [note] = PromptSet.build({"system": entry("Be {{ tone }}."), **prompts}).notes.values()
+    assert "which 999 of the 999 prompts under it do not name" in note
+    assert len(note) < 500

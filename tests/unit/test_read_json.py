@@ -120,6 +120,47 @@ def test_two_different_values_are_ambiguous() -> None:
     assert (outcome.value, outcome.reason) == (None, Reason.AMBIGUOUS)
 
 
+ONE_BLOCK = Contract.from_schema(ANSWER.schema, fences="one", extra="ignore")
+YES, NO = '{"answer": "yes", "shown": 1}', '{"answer": "no", "shown": 1}'
+
+
+def in_fences(*texts: str) -> str:
+    return "\n".join(f"So:\n```json\n{text}\n```" for text in texts)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [YES, '{"shown": 1, "answer": "yes"}', '{"answer": "yes", "shown": 1.0}', YES[:-1] + ', "more": 2}'],
+)
+def test_the_same_value_in_two_fences_is_one_value(again: str) -> None:
+    for contract in (ANSWER, ONE_BLOCK):
+        if contract.extra or "more" not in again:
+            assert read(in_fences(YES, again), contract).value["answer"] == "yes"
+
+
+@pytest.mark.parametrize(
+    ("texts", "says"),
+    [
+        ((YES, NO), "2 values in code fences, expected one: number 1 would do; number 2 would do"),
+        ((YES, NO, YES), "3 values in code fences"),
+        ((YES, '{"shown": 1}'), 'number 1 would do; number 2 would not ("answer" is missing)'),
+        (
+            ('{"answer": "yes", "shown": "one"}', '{"shown": 1}'),
+            "number 1 would not (/shown: expected integer",
+        ),
+        (("{]", YES), "number 1 is no JSON (Expecting property name"),
+        ((YES, NO) * 500, "number 5 would do; and 995 more"),
+    ],
+)
+def test_of_several_values_in_fences_it_is_said_what_is_wrong_with_each(
+    texts: tuple[str, ...], says: str
+) -> None:
+    outcome = read(in_fences(*texts), ONE_BLOCK)
+    assert (outcome.value, outcome.reason) == (None, Reason.AMBIGUOUS)
+    assert says in outcome.explain()
+    assert len(outcome.explain()) < 1_500
+
+
 def test_true_and_one_are_different_values() -> None:
     assert read("[true] or [1]", "json").reason is Reason.AMBIGUOUS
 

@@ -222,3 +222,26 @@ def test_errors_say_where_and_what() -> None:
 def test_what_is_no_template_is_refused_with_its_line(source: str) -> None:
     with pytest.raises(TemplateError, match="line 2: "):
         Template.compile("\n" + source)
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("Find {{ text\n\n<passage>\nx\n</passage>", "line 1: `{{` is not closed by `}}`"),
+        ("a\nFind {{ text\n{{ more }}", "line 2: `{{` is not closed by `}}`"),
+        ("a\nFind {{ text }\n", "line 2: `{{` is not closed by `}}`"),
+        ("a\n{% if x\nb\n{% endif %}", "line 2: `{%` is not closed by `%}`"),
+        ("a\n{# b\n{{ c }}", "line 2: `{#` is not closed by `#}`"),
+        ("a\n{{ b\n<c>\n</c>\n{'d': {'e': 1}}", "line 2: is this `{{` closed? 2 lines further: unexpected"),
+        ("a\n{% if b %}\nc\n", "line 2: `{% if %}` is not closed by `{% endif %}`"),
+        ("{% for a in b %}\n{% if a %}\n{% endfor %}", "line 2: `{% if %}` is not closed by `{% endif %}`"),
+        ("{% if a %}{% endif %}\n{% for a in b %}\n{{ a }}", "line 2: `{% for %}` is not closed"),
+        ('{% raw %}{{ {% endraw %}{{ "{{" }}\n{{ a b }}', "line 2: expected token 'end of print statement'"),
+        ("{% if a %}\n{% endfor %}{% endif %}", "line 1: `{% if %}` is not closed by"),
+        ("a\n{% endif %}", "line 2: Encountered unknown tag 'endif'"),
+    ],
+)
+def test_what_was_left_open_was_told_lines_further_where_jinja_noticed(source: str, said: str) -> None:
+    with pytest.raises(TemplateError) as refusal:
+        Template.compile(source)
+    assert str(refusal.value).startswith(said)

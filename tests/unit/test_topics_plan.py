@@ -76,7 +76,8 @@ def test_a_non_persistent_topic_needs_its_namespace_and_dead_letters_only() -> N
 
 def test_answers_config_and_its_report_are_tables_and_objects_are_not() -> None:
     tables = {name for name, topic in needed(FLOW).items() if topic.table}
-    assert tables == {CONFIG, f"{CONFIG}-report", "persistent://tg/flow/answers"}
+    in_work = "persistent://tg/flow/requests-prompt--default--f--request-WORK"
+    assert tables == {CONFIG, f"{CONFIG}-report", "persistent://tg/flow/answers", in_work}
     assert needed(FLOW)["persistent://tg/flow/objects"] == Topic("persistent://tg/flow/objects")
 
 
@@ -165,6 +166,9 @@ def test_a_new_flow_on_a_prepared_broker_costs_its_own_topics_only() -> None:
         "subscribe s to persistent://tg/flow/requests, from its earliest message on",
         "create topic persistent://tg/flow/requests-s-RETRY",
         "subscribe s to persistent://tg/flow/requests-s-RETRY, from its earliest message on",
+        "create topic persistent://tg/flow/requests-s-WORK",
+        "compact persistent://tg/flow/requests-s-WORK from 1,048,576 bytes on",
+        "keep persistent://tg/flow/requests-s-WORK while nobody uses it",
         "create topic persistent://tg/flow/requests-s-DLQ",
         "subscribe dead to persistent://tg/flow/requests-s-DLQ, from its earliest message on",
     ]
@@ -256,5 +260,5 @@ def test_the_admin_api_is_looked_for_beside_the_broker(broker: str, admin: str) 
     "broker", ["", "kafka://h", "pulsar://", "pulsar://[h", "pulsar://h:665o", "http://h:8080"]
 )
 def test_what_is_no_pulsar_has_no_admin_api(broker: str) -> None:
-    with pytest.raises(ConfigError, match="no Pulsar's URL"):
+    with pytest.raises(ConfigError, match="the URL of the Pulsar is not valid"):
         admin_url(broker)

@@ -32,7 +32,8 @@ class Allowance:
         self._clock = clock
         self._is_priced = price is not None
         self._price = price or Price(0, 0)
-        self._began = clock() if published is None else published
+        self._asked = clock()
+        self._began = self._asked if published is None else published
         self._tokens = 0
         self._money = 0.0
 
@@ -44,6 +45,8 @@ class Allowance:
         question = Usage(estimate_messages(conversation), 0)
         if spent := self.spent():
             raise BudgetSpent(spent)
+        if (left := self.seconds_left()) is not None and left <= 0:
+            raise BudgetSpent(f"the {self._budget.work_seconds:g} seconds of work are over")
         if spent := self.spent(question):
             raise BudgetSpent(f"{spent} with a question of about {question.tokens} tokens")
         limits = []
@@ -56,7 +59,8 @@ class Allowance:
 
     def spent(self, more: Usage = Usage()) -> str | None:
         """What of the budget is used up, in words, once `more` is spent; None where something is left."""
-        budget, left = self._budget, self.seconds_left()
+        budget = self._budget
+        left = None if budget.seconds is None else self._began + budget.seconds - self._clock()
         if left is not None and left <= 0:
             ended = "are over" if left > -2 else f"ended {-left:.0f} seconds ago"
             return f"the {budget.seconds:g} seconds of the budget {ended}"
@@ -69,10 +73,10 @@ class Allowance:
         return None
 
     def seconds_left(self) -> float | None:
-        """Until the budget's seconds are over; None where it has no end."""
-        if self._budget.seconds is None:
-            return None
-        return self._began + self._budget.seconds - self._clock()
+        """Until the budget's seconds, or those of work, are over; None where it has no end."""
+        limits = ((self._began, self._budget.seconds), (self._asked, self._budget.work_seconds))
+        ends = [since + seconds for since, seconds in limits if seconds is not None]
+        return min(ends) - self._clock() if ends else None
 
     def pay(self, call: Call, usage: Usage, written: str, *, failed: bool) -> float | None:
         """Count a call that was made, and say what it cost; None without a price.

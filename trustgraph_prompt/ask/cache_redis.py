@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 from trustgraph_prompt.ask.cache import Cache
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, excerpt
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -28,6 +28,8 @@ SECONDS_LEFT_ALONE = 5.0
 
 SECONDS_OF_SILENCE = 60.0
 """Between two lines of the log about a Redis that fails."""
+
+SCHEMES = ("redis", "rediss", "unix")
 
 OPTIONS = ("db", "protocol", "client_name")
 """What may stand behind the `?` of a URL, beside what begins with `ssl_`."""
@@ -98,18 +100,23 @@ def _client(url: str) -> Redis:
         raise ConfigError(
             "a cache in a Redis needs the extra `redis`: pip install 'trustgraph-prompt[redis]'"
         ) from None
+    wrong = ""
     try:
-        options = parse_qs(urlsplit(url).query)
-        is_known = all(name in OPTIONS or name.startswith("ssl_") for name in options)
+        parts = urlsplit(url)
+        unknown = [n for n in parse_qs(parts.query) if n not in OPTIONS and not n.startswith("ssl_")]
+        if parts.scheme not in SCHEMES:
+            wrong = f"it begins with none of {', '.join(f'{scheme}://' for scheme in SCHEMES)}"
+        elif unknown:
+            wrong = f"it has the option {excerpt(unknown[0], 40)}"
         pool = redis.ConnectionPool.from_url(url, max_connections=CONNECTIONS)
         connection = pool.make_connection()  # type: ignore[no-untyped-call]
         if isinstance(connection, redis.SSLConnection):
             connection.ssl_context.get()  # reads its files
     except Exception:  # of a library that looks at each option in a way of its own
-        is_known = False
-    if not is_known:
+        wrong = wrong or "its host, its port or one of its options cannot be used"
+    if wrong:
         raise ConfigError(
-            "no URL of a Redis, such as redis://HOST:PORT/0, with no options but "
+            f"the URL is not valid: {wrong}; expected one such as redis://HOST:PORT/0, with no options but "
             f"{', '.join(OPTIONS)} and those of TLS (ssl_…)"
         )
     return redis.Redis.from_pool(pool)

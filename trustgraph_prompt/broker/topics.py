@@ -52,6 +52,11 @@ def queue_name(topic: str) -> str:
     return f"{match['namespace']}:{match['tenant']}:{match['name']}"
 
 
+def namespace_of(topic: str) -> str:
+    """The `tenant/namespace` of a topic's full name."""
+    return topic.partition("://")[2].rpartition("/")[0]
+
+
 def is_persistent(topic: str) -> bool:
     """Whether the topic keeps messages for who is not there."""
     return resolve(topic).startswith("persistent://")

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from trustgraph_prompt.broker.embedded import MEMORY, EmbeddedBroker
 from trustgraph_prompt.broker.protocol import Broker
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, excerpt
 
 _PULSAR_PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
 
@@ -25,8 +25,9 @@ async def connect(url: str) -> Broker:
 
         return await PulsarBroker.connect(url)
     raise ConfigError(
-        "this is no broker's URL",
-        found=url,
+        "the broker's URL is not valid: "
+        + (f"there is no broker of the kind {excerpt(scheme, 40)}" if rest else "it names no kind of broker"),
+        found=address(url) if "@" in url or "?" in url else url,
         expected="pulsar://HOST:PORT, pulsar+ssl://HOST:PORT, embedded: or embedded:PATH",
     )
 
@@ -47,11 +48,17 @@ def pulsar_hosts(url: str) -> list[tuple[str, int]]:
         found = [_host(host, _PULSAR_PORTS[scheme]) for host in hosts.split(",")]
     except (KeyError, ValueError) as error:
         raise ConfigError(
-            "this is no Pulsar's URL",
+            f"the URL of the Pulsar is not valid: {_wrong(scheme, hosts)}",
             found=address(url),
             expected="pulsar://HOST:PORT or pulsar+ssl://HOST:PORT",
         ) from error
     return found
+
+
+def _wrong(scheme: str, hosts: str) -> str:
+    if scheme not in _PULSAR_PORTS:
+        return f"it begins with neither {' nor '.join(f'{known}://' for known in _PULSAR_PORTS)}"
+    return "a host is missing" if "" in hosts.split(",") else "a host or its port cannot be read"
 
 
 def _host(text: str, default: int) -> tuple[str, int]:

@@ -26,5 +26,7 @@ def main() -> None:
 
 
 def _complain(error: Exception | str, code: int) -> int:
-    sys.stderr.write(f"error: {error}\n")
+    from trustgraph_prompt.terminal import harmless
+
+    sys.stderr.write(f"error: {harmless(str(error))}\n")
     return code

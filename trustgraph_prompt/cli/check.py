@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "Example:  trustgraph-prompt check templates/ flows/ export.json"
 
-MAX_ERRORS = 5
+MAX_ERRORS = 20
 """How many errors of one file are told."""
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli import looking, options, output
 from trustgraph_prompt.cli.commands import Command, Group
 from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.broker import Broker, Message
+    from trustgraph_prompt.cli.looking import Sight
 
 app = typer.Typer(
     cls=Group,
@@ -23,10 +27,16 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+SECONDS_BETWEEN_LOOKS = 1.0
+"""At a topic that nobody has made yet."""
+
 
 def _workspace(name: str | None) -> str | None:
     if name is not None and (not name or "/" in name):
-        raise ConfigError("is no workspace", where="--workspace", found=name, expected="a name without /")
+        wrong = "there is a / in it" if name else "it is empty"
+        raise ConfigError(
+            f"the name is not valid: {wrong}", where="--workspace", found=name, expected="a name without /"
+        )
     return name
 
 
@@ -56,8 +66,11 @@ def push(
     from trustgraph_prompt.worker import config
 
     read = files.read(path)
-    for wrong in try_examples(read.build(), read.examples):
+    built = read.build()
+    for wrong in try_examples(built, read.examples):
         raise wrong
+    for key, why in built.notes.items():
+        output.note(f"warning: {key} {why}")
     entries = read.entries
     if not entries:
         raise ConfigError("no prompts here", where=str(path), found="schemas alone", expected="prompts")
@@ -74,17 +87,14 @@ def list_(
     ] = None,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    admin_url: looking.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print the keys of what stands on the topic; with --json, the entries too.
 
     With --workspace and --json it is an export, as `check` and --templates take it.
     """
-    from trustgraph_prompt.worker import config
-
-    entries = options.on_broker(
-        options.existing(broker), lambda connected: config.entries(connected, workspace, topic=topic)
-    )
+    entries = looking.look(broker, admin_url, lambda sight: _entries(sight, workspace, topic))
     if not entries:
         output.note(f"nothing on the topic {topic}" + (f" for workspace {workspace}" if workspace else ""))
     if as_json:
@@ -92,7 +102,7 @@ def list_(
         output.print_json({key.removeprefix(prefix): _value(data) for key, data in sorted(entries.items())})
     else:
         for key in sorted(entries):
-            typer.echo(key)
+            typer.echo(harmless(key))
 
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt config get template.extract-definitions")
@@ -101,14 +111,11 @@ def get(
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    admin_url: looking.AdminUrlOption = None,
 ) -> None:
     """Print one entry, as JSON. Exits with 1 where there is none."""
-    from trustgraph_prompt.worker import config
-
     workspace, key = _place(workspace, key)
-    entries = options.on_broker(
-        options.existing(broker), lambda connected: config.entries(connected, workspace, topic=topic)
-    )
+    entries = looking.look(broker, admin_url, lambda sight: _entries(sight, workspace, topic))
     data = entries.get(f"{workspace}/{key}")
     if data is None:
         output.note(f"error: workspace {workspace} has no entry {key}{_hint(key)}")
@@ -147,35 +154,64 @@ def delete(
 def watch(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    admin_url: looking.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print each change of the topic, and what workers refuse, as it comes, until Ctrl-C."""
     import asyncio
 
-    async def follow(connected: Broker) -> None:
+    async def follow(sight: Sight) -> None:
         await asyncio.gather(
-            _print_changes(connected, topic, as_json=as_json),
-            _print_changes(connected, f"{topic}-report", as_json=as_json),
+            _print_changes(sight, topic, as_json=as_json),
+            _print_changes(sight, f"{topic}-report", as_json=as_json),
         )
 
     try:
-        options.on_broker(options.existing(broker), follow)
+        looking.look(broker, admin_url, follow)
     except KeyboardInterrupt:
         raise typer.Exit from None
 
 
-async def _print_changes(broker: Broker, topic: str, *, as_json: bool) -> None:
-    table = await broker.table(topic)
-    async for message in table.changes():
-        if as_json:
-            entry = _value(message.data) if message.data else None
-            line = {"topic": topic, "key": message.key, "value": entry}
-            typer.echo(output.json_text(line))
-        elif topic.endswith("-report"):
-            typer.echo(f"{'refused' if message.data else 'mended'} {message.key} {message.data.decode()}")
-        else:
-            typer.echo(f"{'changed' if message.data else 'deleted'} {message.key}")
-        sys.stdout.flush()
+async def _entries(sight: Sight, workspace: str | None, topic: str) -> dict[str, bytes]:
+    from trustgraph_prompt.worker import config
+
+    return await config.entries(sight.broker, workspace, topic=topic) if await sight.has(topic) else {}
+
+
+async def _print_changes(sight: Sight, topic: str, *, as_json: bool) -> None:
+    async with aclosing(_changes(sight, topic)) as changes:
+        async for message in changes:
+            _print_change(message, topic, as_json=as_json)
+
+
+async def _changes(sight: Sight, topic: str) -> AsyncGenerator[Message, None]:
+    """What is published from now on. Where nobody has made the topic yet, that is all that will be on it."""
+    import asyncio
+
+    there = await sight.has(topic)
+    if not there:
+        output.note(f"waiting: nobody has made the topic {topic} yet")
+        while not await sight.has(topic):  # noqa: ASYNC110 - no event tells of it
+            await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
+    table = await sight.broker.table(topic)
+    if not there:
+        for message in table.entries.values():
+            yield message
+    async with aclosing(table.changes()) as changes:
+        async for message in changes:
+            yield message
+
+
+def _print_change(message: Message, topic: str, *, as_json: bool) -> None:
+    if as_json:
+        entry = _value(message.data) if message.data else None
+        typer.echo(output.json_text({"topic": topic, "key": message.key, "value": entry}))
+    elif topic.endswith("-report"):
+        record = message.data.decode(errors="replace")
+        typer.echo(harmless(f"{'refused' if record else 'mended'} {message.key} {record}"))
+    else:
+        typer.echo(harmless(f"{'changed' if message.data else 'deleted'} {message.key}"))
+    sys.stdout.flush()
 
 
 def _place(workspace: str, key: str) -> tuple[str, str]:

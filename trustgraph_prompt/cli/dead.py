@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli import looking, options, output
 from trustgraph_prompt.cli.caret import visible
 from trustgraph_prompt.cli.commands import Command, Group
 from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
+    from trustgraph_prompt.cli.looking import Sight
     from trustgraph_prompt.worker.dead import Choice
     from trustgraph_prompt.worker.letter import DeadLetter, Place
 
@@ -31,11 +33,11 @@ app = typer.Typer(
 WHERE = "Where to look"
 
 FlowsOption = Annotated[
-    Path | None,
+    list[Path] | None,
     typer.Option(
         "--flows",
         metavar="PATH",
-        help="A flow file, or a folder of them, instead of the bundled.",
+        help="A flow file, or a folder of them, instead of the bundled. May be given several times.",
         rich_help_panel=WHERE,
     ),
 ]
@@ -61,6 +63,56 @@ SubscriptionOption = Annotated[
     str | None,
     typer.Option("--subscription", metavar="NAME", help="That subscription.", rich_help_panel=WHERE),
 ]
+EverywhereOption = Annotated[
+    bool,
+    typer.Option(
+        "--all",
+        help="Also every other dead-letter topic: in the namespaces of the flows, of an embedded broker all.",
+        rich_help_panel=WHERE,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The subscriptions that the options name, and in words whose they are."""
+
+    places: list[Place]
+    whose: str
+    bundled: bool = False
+    everywhere: bool = False
+
+    @property
+    def namespaces(self) -> list[str]:
+        from trustgraph_prompt.broker.topics import namespace_of
+
+        return sorted({namespace_of(place.topic) for place in self.places})
+
+    def told(self, broker: str) -> str:
+        """Where was looked on the broker of that URL."""
+        if not self.everywhere:
+            return self.whose + ("; --flows names others" if self.bundled else "")
+        within = broker if broker.startswith("embedded:") else ", ".join(self.namespaces)
+        return f"{self.whose}, and on all other dead-letter topics of {within}"
+
+    async def look(self, sight: Sight, choice: Choice) -> AsyncGenerator[DeadLetter, None]:
+        """The chosen letters. Raises `BrokerError`, `ConfigError`.
+
+        Nobody has buried anything where there is no subscription `dead` that keeps it.
+        """
+        from trustgraph_prompt.broker.topics import DEAD_LETTER_SUBSCRIPTION
+        from trustgraph_prompt.worker.dead import look_at
+
+        wanted = [place.letters for place in self.places]
+        if self.everywhere:
+            names = await sight.topics(self.namespaces)
+            wanted += sorted(name for name in names if name.endswith("-DLQ"))
+        there = await sight.subscriptions(dict.fromkeys(wanted))
+        for topic, subscriptions in there.items():
+            if DEAD_LETTER_SUBSCRIPTION in subscriptions:
+                async with aclosing(look_at(sight.broker, topic, choice)) as letters:
+                    async for letter in letters:
+                        yield letter
 
 
 def _error(type: str | None) -> str | None:
@@ -96,10 +148,12 @@ def list_(
     id: IdOption = "prompt",
     topic: TopicOption = None,
     subscription: SubscriptionOption = None,
+    everywhere: EverywhereOption = False,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
+    admin_url: looking.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print the dead letters of flows, oldest first; they stay.
+    """Print the dead letters of flows, oldest first; they stay. Says where it looked, and makes no topic.
 
     With --json, each on a line, with its whole reason.
     """
@@ -114,12 +168,13 @@ def list_(
             return
         if place != letter.place:
             place = letter.place
-            typer.echo(f"{place.topic}, subscription {place.subscription}")
+            typer.echo(visible(f"{place.topic}, subscription {place.subscription}"))
         typer.echo(_line(letter))
 
-    places = _places(flows, flow, id, topic, subscription)
-    count = _tell_each(broker, places, Choice(error=error, prompt=prompt), tell)
-    output.note(_counted(count))
+    where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
+    choice = Choice(error=error, prompt=prompt)
+    count = _tell_each(broker, admin_url, where, choice, tell)
+    output.note(f"{_counted(count)} {where.told(broker)}")
 
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt dead show 1042 --broker embedded:broker.db")
@@ -132,7 +187,9 @@ def show(
     id: IdOption = "prompt",
     topic: TopicOption = None,
     subscription: SubscriptionOption = None,
+    everywhere: EverywhereOption = False,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
+    admin_url: looking.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print a dead letter whole: why it died, its properties, its payload, the terms in it decoded.
@@ -147,9 +204,10 @@ def show(
         else:
             _print_whole(found)
 
-    places = _places(flows, flow, id, topic, subscription)
-    if not _tell_each(broker, places, Choice(frozenset([letter])), tell):
-        output.note(f"error: there is no dead letter {letter}")
+    where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
+    choice = Choice(frozenset([letter]))
+    if not _tell_each(broker, admin_url, where, choice, tell):
+        output.note(f"error: there is no dead letter {letter} {where.told(broker)}")
         raise typer.Exit(1)
 
 
@@ -186,12 +244,12 @@ def replay_(
     if bool(letters) == all_:
         raise ConfigError("which letters? name them, or say --all")
     choice = Choice(frozenset(letters or ()), error, prompt)
-    places = _places(flows, flow, id, topic, subscription)
+    where = _where(flows, flow, id, topic, subscription)
     unmet, replayed, staying = set(choice.ids), 0, 0
 
     async def put_back(connected: Broker) -> None:
         nonlocal replayed, staying
-        async with aclosing(replay(connected, places, choice)) as done:
+        async with aclosing(replay(connected, where.places, choice)) as done:
             async for letter, why in done:
                 unmet.difference_update((letter.id, letter.request))
                 if why is None:
@@ -204,51 +262,70 @@ def replay_(
         options.on_broker(options.existing(broker), put_back)
     typer.echo(f"replayed {_counted(replayed)}")
     if unmet:
-        output.note(f"error: there is no dead letter {', '.join(sorted(unmet))}")
+        output.note(f"error: there is no dead letter {', '.join(sorted(unmet))} {where.told(broker)}")
+    elif not replayed and not staying:
+        output.note(f"looked at those {where.told(broker)}")
     if unmet or (staying and not all_):
         raise typer.Exit(1)
 
 
-def _places(
-    flows: Path | None, flow: str | None, id: str, topic: str | None, subscription: str | None
-) -> list[Place]:
+def _where(
+    flows: list[Path] | None,
+    flow: str | None,
+    id: str,
+    topic: str | None,
+    subscription: str | None,
+    *,
+    everywhere: bool = False,
+) -> Where:
     """The subscriptions that the options name. Raises `ConfigError`."""
     from trustgraph_prompt import bundled
     from trustgraph_prompt.broker import topics
     from trustgraph_prompt.worker.flow import load
     from trustgraph_prompt.worker.letter import Place
 
+    if everywhere and (flow is not None or topic is not None):
+        raise ConfigError("looks everywhere: leave out --flow and --topic", where="--all")
     if topic is not None and subscription is not None:
-        if flows is not None or flow is not None:
+        if flows or flow is not None:
             raise ConfigError("names a place, as flows do: say one of them", where="--topic")
         try:
-            return [Place(topics.resolve(topic), topics.check_subscription(subscription))]
+            place = Place(topics.resolve(topic), topics.check_subscription(subscription))
         except TopicInvalid as error:
             raise ConfigError(str(error), where="--topic, --subscription") from error
+        return Where([place], f"of subscription {subscription} of {place.topic}")
     if topic is not None or subscription is not None:
         raise ConfigError("--topic and --subscription belong together")
-    served = {each.name: each for each in load(flows or bundled.flows(), processor=id)}
-    if flow is not None and flow not in served:
-        known = ", ".join(sorted(served))
+    served = [each for path in flows or [bundled.flows()] for each in load(path, processor=id)]
+    chosen = [each for each in served if flow in (None, each.name)]
+    if not chosen:
+        known = ", ".join(sorted(each.name for each in served))
         raise ConfigError("there is no such flow", where="--flow", found=flow, expected=f"one of {known}")
-    return [Place.of(each) for each in served.values() if flow in (None, each.name)]
+    names = ", ".join(dict.fromkeys(each.name for each in chosen))
+    given = f" in {', '.join(map(str, flows))}" if flows else ""
+    whose = f"of the {'' if flows else 'bundled '}{'flow' if len(chosen) == 1 else 'flows'} {names}{given}"
+    places = list(dict.fromkeys(map(Place.of, chosen)))
+    return Where(places, whose, bundled=not flows, everywhere=everywhere)
 
 
 def _tell_each(
-    broker: str, places: Iterable[Place], choice: Choice, tell: Callable[[DeadLetter], None]
+    broker: str,
+    admin_url: str | None,
+    where: Where,
+    choice: Choice,
+    tell: Callable[[DeadLetter], None],
 ) -> int:
     """Tell of the chosen letters, and how many they are."""
-    from trustgraph_prompt.worker.dead import look
 
-    async def tell_all(connected: Broker) -> int:
+    async def tell_all(sight: Sight) -> int:
         count = 0
-        async with aclosing(look(connected, places, choice)) as letters:
+        async with aclosing(where.look(sight, choice)) as letters:
             async for letter in letters:
                 count += 1
                 tell(letter)
         return count
 
-    return options.on_broker(options.existing(broker), tell_all)
+    return looking.look(broker, admin_url, tell_all)
 
 
 def _facts(letter: DeadLetter) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import typer
 
 from trustgraph_prompt.cli import options, output
 from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.llm import Provider
@@ -133,7 +134,8 @@ def command(
     if as_json:
         output.print_json({"output": str(out), **tally.as_json()})
     else:
-        typer.echo(f"{tally.summary()}\n{f'-> {out}' if tally.answered else f'{out} stays as it was'}")
+        ended = f"-> {out}" if tally.answered else f"{out} stays as it was"
+        typer.echo(harmless(f"{tally.summary()}\n{ended}"))
     if interrupted:
         output.note("interrupted; run the same command again for the rest")
         raise typer.Exit(130)

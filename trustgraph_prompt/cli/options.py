@@ -335,7 +335,10 @@ def _term(term: str) -> tuple[str, object]:
     is_json = name.endswith(":")
     name = name.removesuffix(":")
     if not equals or not name:
-        raise ConfigError("no term", where="--term", found=term, expected="NAME=VALUE or NAME:=JSON")
+        wrong = "there is no name before its =" if equals else "there is no = in it"
+        raise ConfigError(
+            f"the term is not valid: {wrong}", where="--term", found=term, expected="NAME=VALUE or NAME:=JSON"
+        )
     where = f"--term {name}"
     if value.startswith("@"):
         where = value[1:]
@@ -414,3 +417,12 @@ def on_broker(url: str, action: Callable[[Broker], Awaitable[T]]) -> T:
             return await action(broker)
 
     return asyncio.run(act())
+
+
+def check_broker(url: str) -> None:
+    """See that the broker of that URL lets us connect. Raises as `connect`."""
+
+    async def nothing(broker: Broker) -> None:
+        """Connecting is all."""
+
+    on_broker(url, nothing)

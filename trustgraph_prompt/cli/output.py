@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from trustgraph_prompt.terminal import harmless
+
 if TYPE_CHECKING:
     from trustgraph_prompt.errors import Issue
     from trustgraph_prompt.reader import CallReport, Outcome
@@ -26,7 +28,7 @@ def json_text(value: object, *, pretty: bool = False) -> str:
     import json
 
     indent = 2 if pretty else None
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    text = harmless(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -55,7 +57,7 @@ def paint(text: str, colour: str) -> str:
 
 def note(text: str) -> None:
     """A line about the result."""
-    typer.echo(text, err=True)
+    typer.echo(harmless(text), err=True)
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

@@ -79,7 +79,7 @@ def command(
         if not (stream and format is Format.jsonl):
             output.print_value(outcome)
         for line in report.lines(at_length=explain):
-            output.note(line)
+            typer.echo(line, err=True)  # whose colours are ours
         if format is not Format.text and (not outcome.ok or outcome.rejected):
             _hint(outcome, format, schema, repair)
     if not outcome.ok:

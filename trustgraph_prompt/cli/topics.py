@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli import looking, options, output
 from trustgraph_prompt.cli.commands import Command, Group
-from trustgraph_prompt.errors import BrokerUnavailable, TrustgraphPromptError
+from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker.pulsar.admin import Finding, Layout, PulsarAdmin, Step
@@ -28,15 +28,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-AdminUrlOption = Annotated[
-    str | None,
-    typer.Option(
-        "--admin-url",
-        metavar="URL",
-        envvar="TRUSTGRAPH_PROMPT_ADMIN_URL",
-        help="Pulsar's admin API; unless given, port 8080 of the broker's host (8443 of pulsar+ssl).",
-    ),
-]
 TheirTopicsOption = Annotated[
     bool,
     typer.Option("--trustgraph", help="What TrustGraph itself needs, instead of what flow files say."),
@@ -46,7 +37,7 @@ TheirTopicsOption = Annotated[
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt topics check --broker pulsar://localhost:6650")
 def check(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: AdminUrlOption = None,
+    admin_url: looking.AdminUrlOption = None,
     flows: options.FlowsOption = None,
     trustgraph: TheirTopicsOption = False,
     space: options.SpaceOption = "tg",
@@ -56,7 +47,8 @@ def check(
 ) -> None:
     """Say of each thing that the flows need whether it is there. Changes nothing.
 
-    Exits with 1 where anything is missing, or is other than a worker needs it.
+    Exits with 1 where anything is missing, or is other than a worker needs it, or where the broker itself
+    does not answer.
     """
     from trustgraph_prompt.broker.pulsar.admin import compare, look
 
@@ -65,12 +57,15 @@ def check(
     async def judge(admin: PulsarAdmin) -> list[Finding]:
         return compare(wanted, await look(admin, wanted))
 
-    findings = [] if _needs_nothing(broker) else _on_admin(broker, admin_url, judge)
+    needs_nothing = _needs_nothing(broker)
+    findings = [] if needs_nothing else _on_admin(broker, admin_url, judge)
     if as_json:
         output.print_json([_as_json(finding) for finding in findings])
     else:
         for finding in findings:
             typer.echo(f"{finding.state:8} {_told(finding)}")
+    if not needs_nothing:
+        options.check_broker(broker)
     if any(finding.state != "ok" for finding in findings):
         raise typer.Exit(1)
 
@@ -78,7 +73,7 @@ def check(
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt topics create --flows flows/ --dry-run")
 def create(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: AdminUrlOption = None,
+    admin_url: looking.AdminUrlOption = None,
     flows: options.FlowsOption = None,
     trustgraph: TheirTopicsOption = False,
     space: options.SpaceOption = "tg",
@@ -162,23 +157,11 @@ def _on_admin(broker: str, url: str | None, action: Callable[[PulsarAdmin], Awai
     """What the action gives on the admin API. Raises `ConfigError`, and `BrokerUnavailable`."""
     import asyncio
 
-    from trustgraph_prompt.broker.pulsar.access import Access
-    from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, admin_url, authorization, trust
-
-    at, access = url or admin_url(broker), Access.from_environment()
-
     async def act() -> T:
-        async with PulsarAdmin(at, authorization=await authorization(access), trust=trust(access)) as admin:
+        async with looking.admin(broker, url) as admin:
             return await action(admin)
 
-    try:
-        return asyncio.run(act())
-    except BrokerUnavailable as error:
-        if url is not None:
-            raise
-        raise BrokerUnavailable(
-            f"{error} (looked for beside the broker; --admin-url says where the admin API is)"
-        ) from error
+    return asyncio.run(act())
 
 
 def _told(finding: Finding) -> str:

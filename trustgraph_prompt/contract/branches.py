@@ -12,24 +12,9 @@ from trustgraph_prompt.contract.references import References
 def branches_of(schema: Mapping[str, Any], references: References) -> list[dict[str, Any]]:
     """The branches of a `oneOf` or `anyOf`, references followed; none where one is not an object."""
     top = references.followed(schema) or {}
-    branches = [seen_through(branch, references) for branch in top.get("oneOf") or top.get("anyOf") or []]
+    branches = [references.seen_through(branch) for branch in top.get("oneOf") or top.get("anyOf") or []]
     found = [branch for branch in branches if branch is not None]
     return found if len(found) == len(branches) else []
-
-
-def seen_through(branch: Any, references: References) -> dict[str, Any] | None:
-    """What a branch says by its reference, or by an `allOf` of one.
-
-    None for true and false, and for a branch that leads back to itself.
-    """
-    seen: set[int] = set()
-    found = references.followed(branch)
-    while found is not None and "properties" not in found and len(found.get("allOf", ())) == 1:
-        if id(found) in seen:
-            return None
-        seen.add(id(found))
-        found = references.followed(found["allOf"][0])
-    return found
 
 
 def discriminator_of(branches: Sequence[Mapping[str, Any]]) -> str | None:

@@ -1,13 +1,16 @@
-"""What a schema makes of a value: keys that it does not declare are dropped, scalars converted.
+"""What a schema makes of a value: undeclared keys are dropped, scalars converted, strings opened that hold
+a list or an object.
 
 Which branch of an `anyOf`, `oneOf` or `if` a value means is found by the discriminator, else by trying.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
+from trustgraph_prompt.contract.coerce import type_of
 from trustgraph_prompt.contract.layout import Choice, Layout, Place, Schema
 from trustgraph_prompt.contract.references import within
 from trustgraph_prompt.contract.validator import TooMuchError, Validator
@@ -16,24 +19,29 @@ _STEPS = 1_000_000  # values and schemas looked at, a few seconds
 _PLACES = 20_000  # kept; the branches of a schema may be combined without end
 
 
+Decode = Callable[[str], Any]
+"""What a JSON text says; raises `ValueError` for one that is none."""
+
+
 class Conformer:
     """Makes values conform: with `drop`, without the keys that are not declared; with `coerce`, converted."""
 
-    def __init__(self, validator: Validator, *, drop: bool, coerce: bool) -> None:
+    def __init__(self, validator: Validator, *, drop: bool = False, coerce: bool = False) -> None:
         self._drop = drop
         self._coerce = coerce
         self._validator = validator
-        self._layout = Layout(validator)
+        self._layout: Layout | None = None
 
-    def of(self, value: Any) -> Any:
+    def of(self, value: Any, decode: Decode | None = None) -> Any:
         """What is made of a value: the very same where there is nothing to change. The value stays as it is.
 
-        Raises `TooMuchError` where that takes too much.
+        With `decode`, a string becomes the list or object that it says where there must be one. Raises
+        `TooMuchError` where that takes too much.
         """
-        if len(self._layout) > _PLACES:
+        if self._layout is None or len(self._layout) > _PLACES:
             self._layout = Layout(self._validator)
         try:
-            return _Walk(self._layout, self._drop, self._coerce).of(value, self._layout.root)
+            return _Walk(self._layout, self._drop, self._coerce, decode).of(value, self._layout.root)
         except RecursionError:
             raise TooMuchError("nested too deep to be held against this schema") from None
 
@@ -41,16 +49,21 @@ class Conformer:
 class _Walk:
     """One value on its way through a schema."""
 
-    def __init__(self, layout: Layout, drop: bool, coerce: bool) -> None:
+    def __init__(self, layout: Layout, drop: bool, coerce: bool, decode: Decode | None) -> None:
         self._layout = layout
         self._drop = drop
         self._coerce = coerce
+        self._decode = decode
         self._steps = _STEPS + layout.work
         self._made: dict[tuple[int, int], Any] = {}
 
     def of(self, value: Any, place: Place) -> Any:
         """What is made of a value at a place."""
         if not isinstance(value, dict | list):
+            if isinstance(value, str) and self._decode is not None:
+                inner = decoded(value, self._decode)
+                if inner is not None and place.must_be(type_of(inner)):
+                    return self.of(inner, place)
             if not self._coerce or place.takes_scalars_as_they_are:
                 return value
             return self._apply(value, self._decided(value, place, self._layout.nowhere))
@@ -99,7 +112,7 @@ class _Walk:
         joined = self._layout.join(base, place)
         for choice in place.choices:
             for schema in self._meant(choice, value, joined):
-                joined = self._decided(value, self._layout.branch(schema), joined)
+                joined = self._decided(value, self._layout.place((schema,)), joined)
         return joined
 
     def _meant(self, choice: Choice, value: Any, base: Place) -> list[Schema]:
@@ -138,7 +151,7 @@ class _Walk:
         return [branch for branch in choice.branches if self._may_be(branch, value)]
 
     def _may_be(self, branch: Schema, value: Any) -> bool:
-        types = self._layout.branch(branch).target.types
+        types = self._layout.place((branch,)).target.types
         if types is None:
             return True
         if isinstance(value, dict | list):
@@ -146,7 +159,7 @@ class _Walk:
         return not types <= {"object", "array"}
 
     def _try(self, branch: Schema, value: Any, base: Place) -> tuple[Schema, Any]:
-        made = self._apply(value, self._decided(value, self._layout.branch(branch), base))
+        made = self._apply(value, self._decided(value, self._layout.place((branch,)), base))
         self._spend_on(made)
         return branch, made
 
@@ -154,14 +167,14 @@ class _Walk:
         if not isinstance(value, dict | list):
             return False
         for branch in branches:
-            base = self._decided(value, self._layout.branch(branch), base)
+            base = self._decided(value, self._layout.place((branch,)), base)
         made = self._apply(value, base)
         return all(self._layout.accepts(branch, made) for branch in branches)
 
     def _rank(self, value: Any, branch: Schema, made: Any) -> int:
         """What is meant rather: the branch that names the value, one that takes "null" by its word, any."""
         if made is value:
-            return 0 if value in self._layout.branch(branch).target.literals else 2
+            return 0 if value in self._layout.place((branch,)).target.literals else 2
         return 1 if made is None else 3
 
     def _spend_on(self, value: Any) -> None:
@@ -174,6 +187,18 @@ class _Walk:
         self._steps -= steps
         if self._steps < self._layout.work:
             raise TooMuchError("too large to be held against this schema")
+
+
+def decoded(text: str, decode: Decode) -> dict[str, Any] | list[Any] | None:
+    """The object or the list that a string says; None where it says none."""
+    stripped = text.strip()
+    if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
+        return None
+    try:
+        value: dict[str, Any] | list[Any] = decode(stripped)
+    except ValueError:
+        return None
+    return value
 
 
 def _size(value: Any) -> int:

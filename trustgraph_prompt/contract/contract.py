@@ -11,6 +11,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from trustgraph_prompt.contract.branches import branches_of, declares, discriminator_of
+from trustgraph_prompt.contract.conform import Decode, decoded
 from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
 from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
@@ -33,7 +34,8 @@ JsonSchema = Mapping[str, Any] | bool
 
 #: How strictly a json answer is looked for. any: what is valid in a fence, else in prose, and no second value
 #: that differs. strict (seed 4): where blocks are marked json, the whole of one is the value; else the first
-#: that is valid; and a list has no wrapper but `items`. one (seed 5): several fenced values are an error.
+#: that is valid; and a list has no wrapper but `items`. one (seed 5): several fenced values that
+#: differ are an error.
 Fences = Literal["any", "strict", "one"]
 
 _MAX_MESSAGE = 300  # characters of one issue; its path holds keys that a model wrote
@@ -214,16 +216,17 @@ class Contract:
     def build(self, value: Any) -> Any:
         """What an accepted value is as the contract's type; the value itself where there is none.
 
-        The value is one object of a jsonl answer, or the value of a json answer (then a list of instances
-        where it is one). Raises `StructuredOutputInvalid` with its `issues` where the class itself refuses
-        what its schema accepts.
+        The value is one object of a jsonl answer or the list of them, or the value of a json answer; of a
+        list it is a list of instances. Raises `StructuredOutputInvalid` with its `issues` where the class
+        itself refuses what its schema accepts.
         """
         if self._build is None:
             return value
         from trustgraph_prompt.contract.types import Refused, elements
 
         try:
-            return elements(self._build, list)(value) if self._is_list else self._build(value)
+            is_list = self.many and isinstance(value, list)
+            return elements(self._build, list)(value) if is_list else self._build(value)
         except Refused as refused:
             issues, cause = refused.issues[:MAX_ISSUES], refused.__cause__
         except RecursionError:
@@ -245,6 +248,22 @@ class Contract:
             return value
         made = [self._judge.conform(item) for item in value]
         return value if all(map(is_, made, value)) else made
+
+    def opened(self, value: Any, decode: Decode) -> Any:
+        """The value with the lists and objects that strings in it say, as `decode` reads them, where the
+        schema wants a list or an object and takes no string.
+
+        The very same value where there is none, or where the contract allows neither coercion nor repair.
+        """
+        if not (self.coerce or self.repair):
+            return value
+        if not self._is_list:
+            return self._judge.opened(value, decode)
+        items = decoded(value, decode) if isinstance(value, str) else value
+        if not isinstance(items, list):
+            return value
+        made = [self._judge.opened(item, decode) for item in items]
+        return value if items is value and all(map(is_, made, value)) else made
 
     def take(self, value: Any) -> tuple[Any, bool]:
         """What the contract makes of a value, and whether it accepts it: `conform` and `accepts` in one."""

@@ -119,7 +119,10 @@ def _own(schema: Mapping[str, Any]) -> int:
 
 def _within_reach(node: _Node, counts: list[int]) -> int:
     def most(apart: list[int], together: list[int]) -> int:
-        return max((counts[i] for i in apart), default=0) + sum(counts[i] for i in together)
+        if not apart and not together:  # as in most of them
+            return 0
+        count = counts.__getitem__
+        return max(map(count, apart), default=0) + sum(map(count, together))
 
     return max(
         most(node.members_apart, node.members_together), most(node.elements_apart, node.elements_together)

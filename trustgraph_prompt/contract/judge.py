@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from trustgraph_prompt.contract.conform import Conformer
+from trustgraph_prompt.contract.conform import Conformer, Decode
 from trustgraph_prompt.contract.explain import MAX_ISSUES, explain, unexpected
 from trustgraph_prompt.contract.invariants import Rule, failures
 from trustgraph_prompt.contract.schema import Schema, compile_schema
@@ -25,6 +25,7 @@ class Judge:
     validator: Validator | None = None
     conformer: Conformer | None = None
     stripper: Conformer | None = None
+    opener: Conformer | None = None
     is_plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -43,7 +44,8 @@ class Judge:
             rules,
             validator,
             Conformer(validator, drop=drop, coerce=coerce) if drop or coerce else None,
-            Conformer(validator, drop=True, coerce=False) if extra == "forbid" else None,
+            Conformer(validator, drop=True) if extra == "forbid" else None,
+            Conformer(validator),
         )
 
     @property
@@ -55,6 +57,13 @@ class Judge:
         """What is judged in place of the value; the value itself where that would take too much."""
         try:
             return value if self.conformer is None else self.conformer.of(value)
+        except TooMuchError:
+            return value
+
+    def opened(self, value: Any, decode: Decode) -> Any:
+        """The value with the lists and objects that strings say where there must be one; perhaps itself."""
+        try:
+            return value if self.opener is None else self.opener.of(value, decode)
         except TooMuchError:
             return value
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import jsonschema_rs
 
-from trustgraph_prompt.contract.branches import chosen_by, discriminator_of, seen_through
+from trustgraph_prompt.contract.branches import chosen_by, discriminator_of
 from trustgraph_prompt.contract.coerce import Target, alternative_types
 from trustgraph_prompt.contract.references import Path
 from trustgraph_prompt.contract.surrogates import judged
@@ -44,7 +44,7 @@ class Layout:
         self.references = validator.references
         self._validator = validator
         self._places: dict[tuple[int, ...], Place] = {}
-        self._branches: dict[int, Place] = {}
+        self._asked: dict[tuple[int, ...], Place] = {}
         self._joined: dict[tuple[int, int], Place] = {}
         self._tests: dict[int, jsonschema_rs.Validator] = {}
         self._patterns: dict[str, jsonschema_rs.Validator] = {}
@@ -52,21 +52,19 @@ class Layout:
         self.nowhere = self.place(())
 
     def __len__(self) -> int:
-        return len(self._places) + len(self._joined)
+        return len(self._asked) + len(self._joined)
 
     def place(self, schemas: Iterable[Any]) -> Place:
-        """Where all of the schemas apply."""
-        nodes, choices = self._flat(schemas)
-        key = tuple(map(id, nodes))
-        if key not in self._places:
-            self._places[key] = Place(self, nodes, choices)
-        return self._places[key]
-
-    def branch(self, schema: Schema) -> Place:
-        """Where one schema applies, which is part of this one."""
-        if id(schema) not in self._branches:
-            self._branches[id(schema)] = self.place((schema,))
-        return self._branches[id(schema)]
+        """Where all of the schemas apply, which are parts of this one."""
+        schemas = tuple(schemas)
+        asked = tuple(map(id, schemas))
+        if asked not in self._asked:
+            nodes, choices = self._flat(schemas)
+            key = tuple(map(id, nodes))
+            if key not in self._places:
+                self._places[key] = Place(self, nodes, choices)
+            self._asked[asked] = self._places[key]
+        return self._asked[asked]
 
     def join(self, one: Place, other: Place) -> Place:
         """Where both apply, with their choices made."""
@@ -122,6 +120,7 @@ class Layout:
                 todo += schema.get("allOf", ())
                 nodes.append(schema)
                 choices += self._choices(schema)
+        self.work += len(todo)
         return tuple(nodes), tuple(choices)
 
     def _choices(self, schema: Schema) -> Iterator[Choice]:
@@ -129,7 +128,7 @@ class Layout:
             branches = schema.get(keyword, ())
             found = tuple(branch for branch in branches if isinstance(branch, dict))
             if found and alternative_types(branches) is None:
-                followed = [seen_through(branch, self.references) or {} for branch in found]
+                followed = [self.references.seen_through(branch) or {} for branch in found]
                 name = discriminator_of(followed)
                 named = tuple(chosen_by(branch, name) for branch in followed) if name else ()
                 yield Choice(keyword, schema, found, name, named, True in branches)
@@ -170,6 +169,19 @@ class Place:
     def _numbered(self) -> int:
         """How many elements may have a schema of their own."""
         return max((len(_numbered(node)) for node in self.nodes), default=0)
+
+    def must_be(self, container: str) -> bool:
+        """Whether a value may be a `container`, "array" or "object", and may not be a string."""
+        return self._may_be(container) and not self._may_be("string")
+
+    def _may_be(self, kind: str) -> bool:
+        if self.target.types is not None and kind not in self.target.types:
+            return False
+        return all(
+            any(self._layout.place((branch,))._may_be(kind) for branch in choice.branches)
+            for choice in self.choices
+            if choice.keyword in ("anyOf", "oneOf") and not choice.is_open
+        )
 
     def member(self, name: str) -> Place | None:
         """The place of the member `name`; None where nothing declares it."""

@@ -265,6 +265,7 @@ class _Unfolding:
 
     def __init__(self, root: dict[str, Any], chooses: bool) -> None:
         self._references = References(root)
+        self._trail = self._references.trail(_reference_alone)
         self._chooses = chooses
         self._steps = self._written = 0
         self._known: dict[str, str] = {}
@@ -274,9 +275,7 @@ class _Unfolding:
 
         One that leads back to none but itself is the same wherever it stands.
         """
-        schema, written = _alone(schema), schema
-        while isinstance(schema, dict) and schema.keys() == {"$ref"}:
-            schema = _alone(self._references.of(schema)[0][1])
+        schema, written = _alone(self._trail.end(schema)), schema
         if not isinstance(schema, dict):  # false is more than a reference to it: it closes an object
             return _hash([isinstance(written, dict), schema]), len(above)
         written = _text(schema)
@@ -318,6 +317,10 @@ def _alone(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     return {keyword: value for keyword, value in schema.items() if keyword not in _DEFINITIONS}
+
+
+def _reference_alone(schema: Mapping[str, Any]) -> Any:
+    return schema["$ref"] if schema.keys() - _DEFINITIONS == {"$ref"} else None
 
 
 def _rank(keyword: str) -> tuple[int, str]:

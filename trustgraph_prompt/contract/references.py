@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -39,6 +39,9 @@ class References:
         self._base_key = "id" if "draft-04" in draft else "$id"
         self._base = self.base_of(schema)
         self._known_anchors: dict[str, Place] | None = None
+        self._places: dict[str, Place] = {}
+        self._followed = self.trail(lambda schema: schema.get("$ref"))
+        self._seen_through = self.trail(_reference_or_only_part)
 
     def base_of(self, schema: Mapping[str, Any]) -> str | None:
         """The address that a subschema gives itself."""
@@ -54,13 +57,19 @@ class References:
         """Whether a subschema is nothing but its reference: up to draft 7, what is beside it is ignored."""
         return self.are_old and "$ref" in schema
 
+    def trail(self, onward: Callable[[dict[str, Any]], Any]) -> Trail:
+        """How to follow references; `onward` says where a subschema leads, as `Trail` wants it."""
+        return Trail(lambda reference: self._place(reference)[1], onward)
+
     def followed(self, schema: Any) -> dict[str, Any] | None:
-        """A subschema, or where its reference leads to; None for true and false."""
-        seen: set[int] = set()
-        while isinstance(schema, dict) and "$ref" in schema and id(schema) not in seen:
-            seen.add(id(schema))
-            schema = self._place(schema["$ref"])[1]
-        return schema if isinstance(schema, dict) else None
+        """A subschema, or where its reference leads to; None for true and false, and for a circle."""
+        end = self._followed.end(schema)
+        return end if isinstance(end, dict) else None
+
+    def seen_through(self, branch: Any) -> dict[str, Any] | None:
+        """What a branch says by its reference, or by an `allOf` of one; None as in `followed`."""
+        end = self._seen_through.end(branch)
+        return end if isinstance(end, dict) else None
 
     def subschemas(self) -> Iterator[tuple[Path, Mapping[str, Any]]]:
         """Each subschema once, with its path: those that are held, then what else is referred to."""
@@ -81,6 +90,11 @@ class References:
                     raise error.at("", pointer((*path, "$ref"))) from None
 
     def _place(self, reference: str) -> Place:
+        if reference not in self._places:
+            self._places[reference] = self._found(reference)
+        return self._places[reference]
+
+    def _found(self, reference: str) -> Place:
         base, _, fragment = reference.partition("#")
         place: Place = ((), None)
         if base in ("", self._base):
@@ -105,6 +119,41 @@ class References:
                     raise ContractError("an anchor is there twice", found=name)
                 self._known_anchors[name] = place
         return self._known_anchors
+
+
+class Trail:
+    """Follows references, one after the other, and each of them once, however many lead there.
+
+    `target` is where a reference leads to. `onward` gives a subschema's reference, a subschema that stands in
+    its place, or None where it goes no further.
+    """
+
+    def __init__(self, target: Callable[[str], Any], onward: Callable[[dict[str, Any]], Any]) -> None:
+        self._target = target
+        self._onward = onward
+        self._ends: dict[str, Any] = {}
+
+    def end(self, schema: Any) -> Any:
+        """Where a subschema leads to in the end; None where that is back to itself."""
+        passed: dict[str, None] = {}
+        while isinstance(schema, dict) and (step := self._onward(schema)) is not None:
+            if not isinstance(step, str):
+                schema = step
+            elif step in self._ends or step in passed:
+                schema = self._ends.get(step)
+                break
+            else:
+                passed[step] = None
+                schema = self._target(step)
+        self._ends |= dict.fromkeys(passed, schema)
+        return schema
+
+
+def _reference_or_only_part(schema: Mapping[str, Any]) -> Any:
+    if "$ref" in schema:
+        return schema["$ref"]
+    parts = schema.get("allOf", ())
+    return parts[0] if len(parts) == 1 and "properties" not in schema else None
 
 
 def _parts(schema: Mapping[str, Any]) -> Iterator[Place]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from trustgraph_prompt.contract.conform import Decode
 from trustgraph_prompt.contract.explain import show
 from trustgraph_prompt.contract.judge import Judge
 from trustgraph_prompt.contract.schema import Schema, plain_versions
@@ -85,6 +86,11 @@ class Versions:
         """What is judged in place of the value."""
         judge, judged = self._chosen(value)
         return value if judge is None else _unshown(judge.conform(judged), judged, value)
+
+    def opened(self, value: Any, decode: Decode) -> Any:
+        """The value with the lists and objects that strings say, as its version wants them."""
+        judge, judged = self._chosen(value)
+        return value if judge is None else _unshown(judge.opened(judged, decode), judged, value)
 
     def accepts(self, value: Any) -> bool:
         """Whether the value is what its version says."""

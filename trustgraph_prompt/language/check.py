@@ -72,7 +72,7 @@ def _check_bases(file: File, names: Names) -> Iterator[Problem]:
             yield Problem(f"{schema.name} extends {again.name} twice", again.at)
         for base in schema.bases:
             if names.is_type(base.name):
-                yield Problem("this is no schema", base.at, base.name, "the name of a schema")
+                yield Problem(f"{base.name} is not a schema", base.at, base.name, "the name of a schema")
             elif base.name not in left:
                 similar = suggestion(base.name, names.schemas)
                 yield Problem(f"there is no schema {base.name}{similar}", base.at)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from trustgraph_prompt.errors import excerpt
-from trustgraph_prompt.language.check import check
+from trustgraph_prompt.language.check import MAX_SCHEMAS, check
 from trustgraph_prompt.language.check_field import check_field
 from trustgraph_prompt.language.from_json_type import Schema, Types
 from trustgraph_prompt.language.inherit import Schemas, discriminator
@@ -46,7 +46,7 @@ def from_json_schema(schema: Mapping[str, Any], name: str) -> File:
     try:
         json.dumps(schema, ensure_ascii=False, allow_nan=False, default=dict).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        refuse("", f"this is no JSON: {excerpt(str(error))}")
+        refuse("", f"this is not JSON: {excerpt(str(error))}")
     return _Whole(schema, name).file()
 
 
@@ -55,7 +55,7 @@ class _Whole:
 
     def __init__(self, schema: Mapping[str, Any], name: str) -> None:
         if not isinstance(schema, Mapping):
-            refuse("", "this is no schema", schema, "an object")
+            refuse("", "this is not a schema", schema, "an object")
         _check_name(name, "")
         self._name = name
         self._root = {key: value for key, value in schema.items() if key not in _OF_THE_WHOLE}
@@ -63,7 +63,7 @@ class _Whole:
         for keyword in _DEFINITIONS:
             held = schema.get(keyword, {})
             if not isinstance(held, Mapping):
-                refuse(within("", keyword), "these are no definitions", held, "schemas by name")
+                refuse(within("", keyword), "these are not definitions", held, "schemas by name")
             for key, one in held.items():
                 self._definitions.setdefault(key, (one, within("", keyword, key)))
         place = ""
@@ -115,9 +115,10 @@ class _Whole:
         if not isinstance(required, list) or not all(
             isinstance(name, str) and name in properties for name in required
         ):
-            refuse(within(path, "required"), "these are no properties", required, ", ".join(properties))
+            refuse(within(path, "required"), "these are not properties", required, ", ".join(properties))
+        needed = set(required)
         fields = tuple(
-            self._field(name, one, name in required, within(path, "properties", name))
+            self._field(name, one, name in needed, within(path, "properties", name))
             for name, one in properties.items()
         )
         return SchemaDef(self._reading, fields, (), _description(schema, path))
@@ -191,6 +192,8 @@ class _Whole:
 
     def _wait(self, name: str, schema: Schema, path: str) -> None:
         self._names.add(name)
+        if len(self._names) > MAX_SCHEMAS:
+            refuse(path, "too many schemas", len(self._names), f"at most {MAX_SCHEMAS} in a file")
         self._waiting.append((name, schema, path))
 
 
@@ -214,5 +217,5 @@ def _check_name(name: str, path: str) -> None:
 def _description(schema: Schema, path: str) -> str | None:
     said = schema.get("description")
     if not isinstance(said, str | None):
-        refuse(within(path, "description"), "this is no description", said, "a string")
+        refuse(within(path, "description"), "this is not a description", said, "a string")
     return said

@@ -92,7 +92,7 @@ class Types:
         path = within(path, keyword)
         branches = said[keyword]
         if not isinstance(branches, list) or not branches:
-            refuse(path, "these are no alternatives", branches, "a list of schemas")
+            refuse(path, "these are not alternatives", branches, "a list of schemas")
         typed = [self.of(branch, within(path, index), depth + 1) for index, branch in enumerate(branches)]
         made = _union(typed, path)
         if keyword == "oneOf":
@@ -116,7 +116,7 @@ class Types:
         """A list of types, each with what is said about it."""
         types, rest = said["type"], {key: value for key, value in said.items() if key != "type"}
         if not types or not all(isinstance(one, str) and one in _KEYWORDS for one in types):
-            refuse(within(path, "type"), "these are no types", types, ", ".join(_KEYWORDS))
+            refuse(within(path, "type"), "these are not types", types, ", ".join(_KEYWORDS))
         _only(rest, {keyword for one in types for keyword in _KEYWORDS[one]}, path)
         parts = [
             {"type": one, **{key: value for key, value in rest.items() if key in _KEYWORDS[one]}}
@@ -136,12 +136,12 @@ class Types:
                 within(path, first), "without a type, this says nothing about other values", first, "a type"
             )
         if not isinstance(kind, str) or kind not in _KEYWORDS:
-            refuse(within(path, "type"), "this is no type", kind, ", ".join(_KEYWORDS))
+            refuse(within(path, "type"), "this is not a type", kind, ", ".join(_KEYWORDS))
         if kind == "object" and said.get("properties"):
             if not isinstance(said["properties"], Mapping):
                 refuse(
                     within(path, "properties"),
-                    "these are no properties",
+                    "these are not properties",
                     said["properties"],
                     "schemas by name",
                 )
@@ -215,12 +215,17 @@ def _choice(said: Schema, path: str) -> TypeExpr:
     _only(said, {keyword, "type"}, path)
     values = [said["const"]] if keyword == "const" else said["enum"]
     if not isinstance(values, list) or not values:
-        refuse(within(path, keyword), "these are no values", values, "a list of some")
+        refuse(within(path, keyword), "these are not values", values, "a list of some")
     types = said.get("type", list(_KEYWORDS))
     types = types if isinstance(types, list) else [types]
     for value in values:
         if not isinstance(value, str | int | float | bool | None):
-            refuse(within(path, keyword), "this is no literal", value, "strings, numbers, true, false, null")
+            refuse(
+                within(path, keyword),
+                "this is not a literal",
+                value,
+                "strings, numbers, true, false, null",
+            )
         if not {json_type(value), _broad(json_type(value))} & set(
             types if isinstance(types, list) else [types]
         ):

@@ -15,6 +15,7 @@ class Schemas:
     def __init__(self, file: File) -> None:
         self.by_name = {schema.name: schema for schema in file.schemas}
         self._fields: dict[str, dict[str, SchemaField]] = {}
+        self._literals: dict[str, dict[str, list[tuple[bool, Any]]]] = {}
 
     def __getitem__(self, name: str) -> SchemaDef:
         """The schema of that name. Raises `LanguageError` where there is none."""
@@ -26,6 +27,14 @@ class Schemas:
         """The fields of a schema and of all its bases: those of the bases first, in their order; one that is
         said again stands in the place of the former."""
         return tuple(self._all(name).values())
+
+    def literals(self, name: str) -> dict[str, list[tuple[bool, Any]]]:
+        """The values of each field that has nothing but literals, by its name."""
+        if name not in self._literals:
+            self._literals[name] = {
+                field.name: values for field in self.fields(name) if (values := _literals(field))
+            }
+        return self._literals[name]
 
     def _all(self, name: str) -> dict[str, SchemaField]:
         if name not in self._fields:
@@ -39,18 +48,23 @@ class Schemas:
 
 def discriminator(schemas: Schemas, names: Sequence[str]) -> str | None:
     """The field that has literals in each of some schemas, and none in two of them; None if there is none."""
-    for field in schemas.fields(names[0]):
-        groups = [_values(schemas, name, field.name) for name in names]
-        values = [value for group in groups for value in group]
-        if all(groups) and len(values) == len(set(values)):
-            return field.name
-    return None
+    candidates = schemas.literals(names[0])
+    return next((field for field in candidates if _tells_apart(schemas, names, field)), None)
 
 
-def _values(schemas: Schemas, schema: str, name: str) -> list[tuple[bool, Any]]:
+def _tells_apart(schemas: Schemas, names: Sequence[str], field: str) -> bool:
+    seen: set[tuple[bool, Any]] = set()
+    for name in names:
+        values = schemas.literals(name).get(field, [])
+        if not values or len(values) > len(set(values)) or not seen.isdisjoint(values):
+            return False
+        seen.update(values)
+    return True
+
+
+def _literals(field: SchemaField) -> list[tuple[bool, Any]]:
     """The values of a required field that has nothing but literals, as JSON compares them; else none."""
-    field = next((one for one in schemas.fields(schema) if one.name == name), None)
-    if field is None or not field.is_required:
+    if not field.is_required:
         return []
     members = field.type.members if isinstance(field.type, Union) else (field.type,)
     literals = [member.as_json for member in members if isinstance(member, Literal)]

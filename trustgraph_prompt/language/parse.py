@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import accumulate, islice
 from typing import Any
 
 from trustgraph_prompt.errors import without_frames
 from trustgraph_prompt.language.check import check
-from trustgraph_prompt.language.nodes import File, Position
+from trustgraph_prompt.language.nodes import File, Position, Scalar, SchemaDef, SchemaField
 from trustgraph_prompt.language.problem import MAX_PROBLEMS, Problem, complain
 
 MAX_SOURCE = 1024 * 1024
@@ -24,6 +25,9 @@ _STATEMENT = re.compile(
     r'"""(?s:.)*?"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*|^(?P<begin>schema|prompt|system)(?![\w-])', re.MULTILINE
 )
 
+_SCHEMA = re.compile(r"^schema[ \t]+([^\W\d][\w-]*)", re.MULTILINE)
+_A_FIELD = SchemaField("", Scalar("any"))
+
 
 def parse(
     source: str, *, where: str | None = None, types: Mapping[str, Mapping[str, Any]] | None = None
@@ -33,9 +37,8 @@ def parse(
     Raises `LanguageError` with line and column (after `where`, the name of the file) for the first thing that
     is wrong; as far as it can be told, the rest are its `others`.
     """
-    file, problems = read(source)
-    if not problems:
-        problems = list(islice(check(file, types or {}), MAX_PROBLEMS))
+    file, problems, lost = _read(source)
+    problems += islice(check(_with(lost, file), types or {}), MAX_PROBLEMS)
     if problems:
         complain(problems, where)
     return file
@@ -43,11 +46,25 @@ def parse(
 
 def read(source: str) -> tuple[File, list[Problem]]:
     """What can be read of a text, and what is wrong with it as such; names and types are not looked at."""
+    file, problems, _ = _read(source)
+    return file, problems
+
+
+def _read(source: str) -> tuple[File, list[Problem], list[str]]:
+    """As `read`; also the names of the schemas that could not be read."""
     problems: list[Problem] = []
+    lost: list[str] = []
     try:
-        return _read_all(plain(source), problems), problems
+        return _read_all(plain(source), problems, lost), problems, lost
     except Problem as problem:
-        return File(), [*problems, without_frames(problem)]
+        return File(), [*problems, without_frames(problem)], lost
+
+
+def _with(lost: list[str], file: File) -> File:
+    """The file with schemas of these names, so that nobody calls them unknown."""
+    there = {schema.name for schema in file.schemas}
+    stubs = (SchemaDef(name, (_A_FIELD,)) for name in dict.fromkeys(lost) if name not in there)
+    return replace(file, schemas=(*file.schemas, *stubs))
 
 
 def plain(source: str) -> str:
@@ -65,7 +82,7 @@ def _position(text: str, offset: int) -> Position:
     return Position(before.count("\n") + 1, offset - before.rfind("\n"))
 
 
-def _read_all(text: str, problems: list[Problem]) -> File:
+def _read_all(text: str, problems: list[Problem], lost: list[str]) -> File:
     """What can be read of a text: a statement that cannot be is left out, and the rest is read again."""
     from trustgraph_prompt.language.grammar import read_tree
 
@@ -77,6 +94,7 @@ def _read_all(text: str, problems: list[Problem]) -> File:
             if rest is None:
                 raise
             problems.append(without_frames(problem))
+            lost += set(_SCHEMA.findall(text)).difference(_SCHEMA.findall(rest))
             text = rest
         else:
             problems += wrong

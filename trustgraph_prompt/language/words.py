@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from lark import Token, Tree, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 from lark.parsers.lalr_interactive_parser import InteractiveParser
 
+from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.language.layout import place
 from trustgraph_prompt.language.nodes import Position
 from trustgraph_prompt.language.problem import Problem
@@ -75,9 +76,13 @@ def describe_unexpected(error: UnexpectedInput, source: str) -> Problem:
     """The problem that lark met."""
     parser = error.interactive_parser
     if isinstance(error, UnexpectedToken):
-        return _at_token(error.token, parser)
+        token = error.token
+        start = None if token.type in _MISSING else token.start_pos
+        offset = len(source) if start is None else int(start)
+        return _without_quotes(source, offset, place(token), parser) or _at_token(token, parser)
     if isinstance(error, UnexpectedCharacters):
-        return _at_character(Position(error.line, error.column), source[error.pos_in_stream :], parser)
+        at, offset = Position(error.line, error.column), error.pos_in_stream or 0
+        return _without_quotes(source, offset, at, parser) or _at_character(at, source[offset:], parser)
     raise error
 
 
@@ -109,6 +114,28 @@ def _left_open(before: list[object], accepted: set[str], token: Token) -> Token 
             closing = _CLOSED_BY[part.type] in accepted
             return part if closing and place(part).line < place(token).line else None
     return None
+
+
+def _without_quotes(source: str, offset: int, at: Position, parser: InteractiveParser) -> Problem | None:
+    """That a text has no quotes, where what was met goes on with one that began as a word, or begins one."""
+    if offset == len(source):
+        return None
+    before, accepted = parser.parser_state.value_stack, _accepted(parser)
+    last, goes_on = before[-1] if before else None, source[offset].isalpha()
+    if isinstance(last, Tree) and last.data == "scalar":
+        last = last.children[0]
+    if isinstance(last, Token) and last.type in ("KEY", "WORD") and place(last).line == at.line:
+        if last.type == "KEY" and any(isinstance(part, Token) and part.type == "LBRACE" for part in before):
+            return None
+        begins, goes_on = place(last), goes_on or (last.type == "WORD" and "_NL" in accepted)
+    elif "TEXT" in accepted and not accepted & {"FIELD", "KEY", "WORD"}:
+        begins = at
+    else:
+        return None
+    if not goes_on:
+        return None
+    line = source.split("\n")[begins.line - 1][begins.column - 1 :]
+    return Problem("a text stands in quotes", begins, excerpt(line.strip(), 40), "quotes around it")
 
 
 def _at_character(at: Position, rest: str, parser: InteractiveParser) -> Problem:

@@ -47,7 +47,7 @@ SCHEMA: Mapping[str, Any] = {
             "enum": ["any", "strict", "one"],
             "default": "any",
             "description": "Which code fences count: any that holds a valid value; strict, where blocks say "
-            "json, the whole of one and nothing else; or one, and several are an error (json).",
+            "json, the whole of one and nothing else; or one, and several that differ are an error (json).",
         },
         "repair": {
             "type": "boolean",

@@ -8,15 +8,17 @@ from typing import Any
 
 from trustgraph_prompt.authored import check
 from trustgraph_prompt.contract.language import parse_whole
-from trustgraph_prompt.errors import ConfigError, PromptError, TemplateError
+from trustgraph_prompt.errors import ConfigError, LanguageError, PromptError, TemplateError
 from trustgraph_prompt.language import File, locate, to_json_schema
 from trustgraph_prompt.language.nodes import ListOf, Name, Position, PromptDef
+from trustgraph_prompt.language.parse import read
 from trustgraph_prompt.prompts import example
 from trustgraph_prompt.prompts.definition import PromptDefinition, system_template
 from trustgraph_prompt.prompts.entry import SCHEMA
 from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.places import Places
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
+from trustgraph_prompt.prompts.template import Template
 
 Types = Mapping[str, Mapping[str, Any]]
 
@@ -55,7 +57,11 @@ def compile(source: str, where: str) -> Written:
 
     Raises `ConfigError` with file, line and column for what is wrong first; the rest are its `others`.
     """
-    file = parse_whole(source, where=where)
+    try:
+        file = parse_whole(source, where=where)
+    except LanguageError as error:
+        told = [error, *error.others, *_problems_of_texts(source, where)]
+        raise _all(sorted(told, key=_line_and_column)) from None
     prompts = [_Prompt(prompt, file, where, source) for prompt in file.prompts]
     of_system = Places(where, file.system_at, source=source)
     problems = [
@@ -92,9 +98,28 @@ def definition_of(
 
 def _raise(problems: list[ConfigError]) -> None:
     if problems:
-        first, *others = problems
-        first.others = tuple(others)
-        raise first
+        raise _all(problems)
+
+
+def _all(problems: list[ConfigError]) -> ConfigError:
+    """The first of them, with the rest as its `others`."""
+    first, *others = problems
+    for other in others:
+        other.others = ()
+    first.others = tuple(others)
+    return first
+
+
+def _problems_of_texts(source: str, where: str) -> Iterator[ConfigError]:
+    """What is wrong with the templates of a file that has other faults, as far as it can be read."""
+    file, _ = read(source)
+    yield from _problems_of_system(file, Places(where, file.system_at, source=source))
+    for prompt in file.prompts:
+        yield from _Prompt(prompt, file, where, source).problems_of_text()
+
+
+def _line_and_column(error: ConfigError) -> list[int]:
+    return [int(part) for part in (error.where or "").split(":")[-2:] if part.isdecimal()]
 
 
 def _system(text: str) -> dict[str, str]:
@@ -182,6 +207,13 @@ class _Prompt:
         for given in self._prompt.examples:
             places = Places(self.places.file, given.at, given.places)
             yield from _held(given.settings, example.SCHEMA, places)
+
+    def problems_of_text(self) -> Iterator[ConfigError]:
+        """What is wrong with its template alone."""
+        try:
+            Template.compile(self._prompt.text)
+        except TemplateError as error:
+            yield _in_template(error, self.places, "/text")
 
     def problems_of_clauses(self) -> Iterator[ConfigError]:
         """What is wrong with its clauses, before they are taken together."""

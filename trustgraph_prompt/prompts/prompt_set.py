@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import orjson
 
-from trustgraph_prompt.errors import ConfigError, PromptError, RequestError, without_frames
+from trustgraph_prompt.errors import ConfigError, PromptError, RequestError, excerpt, without_frames
 from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Question, system_template
 from trustgraph_prompt.prompts.template import Template
 
@@ -17,6 +17,9 @@ MAX_PROMPTS = 1_000
 
 MAX_ENTRY = 512 * 1024
 """Bytes an entry may have."""
+
+PROMPTS_NAMED = 5
+"""How many prompts a note names."""
 
 SYSTEM_KEY = "system"
 PREFIX = "template."
@@ -35,13 +38,14 @@ class PromptSet:
     """What the entries of a workspace say, as of one moment.
 
     `prompts` by id; `refused` has the error of each bad entry, by its key. The last good version of a refused
-    entry stays in use, where there was one.
+    entry stays in use, where there was one. `notes` say what somebody should look at in entries in use.
     """
 
     prompts: Mapping[str, PromptDefinition]
     refused: Mapping[str, ConfigError]
     _entries: Mapping[str, _Entry]
     _aliases: Mapping[str, str]
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def build(cls, entries: Mapping[str, str | bytes], previous: PromptSet | None = None) -> PromptSet:
@@ -72,7 +76,8 @@ class PromptSet:
             if last is not None and not _taken(last, owners):
                 prompts[id] = last.under(over)
         aliases = {alias: id for id in prompts for alias in prompts[id].aliases if alias not in prompts}
-        return cls(prompts, refused, read, aliases)
+        unmet = _unmet(over, prompts)
+        return cls(prompts, refused, read, aliases, {SYSTEM_KEY: unmet} if unmet else {})
 
     def find(self, prompt_id: str) -> PromptDefinition | None:
         """The prompt of that id or alias."""
@@ -94,6 +99,28 @@ class PromptSet:
             raise RequestError(f"there is no prompt `{prompt_id:.100}`{because}", type="unknown-prompt")
         prompt.require(terms)
         return prompt, prompt.question(terms, share=share)
+
+
+def _unmet(system: Template, prompts: Mapping[str, PromptDefinition]) -> str:
+    """What prompts lack under the system message of their workspace; nothing where they lack nothing.
+
+    Whoever asks for a prompt sends the terms that it names itself. More may come, so this is no refusal.
+    """
+    served = {id: prompt for id, prompt in prompts.items() if prompt.system is system}
+    lacking = {
+        id: system.needs.required.difference(prompt.template.needs.named, prompt.terms)
+        for id, prompt in served.items()
+        if prompt.template.dialect == "jinja"
+    }
+    without = sorted(id for id, terms in lacking.items() if terms)
+    if not without:
+        return ""
+    terms = ", ".join(sorted(frozenset().union(*lacking.values())))
+    more = ", …" if len(without) > PROMPTS_NAMED else ""
+    return (
+        f"needs {excerpt(terms)}, which {len(without):,} of the {len(served):,} prompts under it do not "
+        f"name: requests that leave it out end ({excerpt(', '.join(without[:PROMPTS_NAMED]))}{more})"
+    )
 
 
 def _read_all(

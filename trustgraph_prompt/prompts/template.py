@@ -15,6 +15,7 @@ from trustgraph_prompt.errors import RenderError, RenderTooLong, TemplateError
 from trustgraph_prompt.prompts.allowed import Metered, check
 from trustgraph_prompt.prompts.ibis import Ibis
 from trustgraph_prompt.prompts.jinja import Jinja
+from trustgraph_prompt.prompts.left_open import left_open
 from trustgraph_prompt.prompts.limits import Meter, check_terms
 from trustgraph_prompt.prompts.needs import Needs, needs
 from trustgraph_prompt.prompts.sandbox import Rendering, Sandbox
@@ -117,7 +118,9 @@ def _compile(source: str, dialect: Dialect) -> tuple[jinja2.Template, Needs]:
     except TemplateError:
         raise
     except jinja2.TemplateSyntaxError as error:
-        raise TemplateError.in_line(error.lineno, error.message or "") from error
+        opened = left_open(source, error.lineno, error.message or "") if dialect == "jinja" else None
+        line, message = opened or (error.lineno, error.message or "")
+        raise TemplateError.in_line(line, message) from error
     except (RecursionError, MemoryError, SyntaxError) as error:
         raise TemplateError("the template is nested too deeply") from error
     except (ValueError, OverflowError) as error:

@@ -14,6 +14,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.decode import decode, has_long_number, is_too_deep, why_not
 from trustgraph_prompt.reader.finds import MAX_REFUSED, Find, Kind, Mark, Values
+from trustgraph_prompt.reader.opened import opened
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import cut_short
@@ -164,12 +165,18 @@ class Objects:
             self.accepted += taken
             return taken
         fresh: list[Any] = []
-        for index, value in enumerate(run.values):
+        for value, raw, start in zip(run.values, run.raws, run.starts, strict=True):
             taken, accepted = self._contract.take(value)
+            if not accepted and (found := opened(value, raw, self._contract)):
+                value = found.value
+                taken, accepted = self._contract.take(value)
+                if accepted:
+                    edits = found.edits(raw, start)
+                    self.repaired.append(Repaired(self._count, raw, start, edits, Stage.REPAIRED))
             if accepted:
                 self.accepted.append(taken)
                 fresh.append(taken)
-            elif not self._reject(run.raws[index], run.starts[index], *self._contract.issues(value)):
+            elif not self._reject(raw, start, *self._contract.issues(value)):
                 break
         return fresh
 

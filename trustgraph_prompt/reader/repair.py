@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.reader.mend import Edit, Effort, Mended, Root, Roots, Unmendable, readings
+from trustgraph_prompt.reader.opened import opened
 
 Fit = TypeVar("Fit")
 
@@ -63,6 +64,11 @@ class Repair:
                     value, accepted = self._contract.take(mended.value)
                     if accepted:
                         return Reading(value, mended.end, mended.edits, cut=False)
+                    if found := opened(mended.value, raw, self._contract):
+                        value, accepted = self._contract.take(found.value)
+                        if accepted:
+                            edits = tuple(sorted((*mended.edits, *found.edits(raw, 0))))
+                            return Reading(value, mended.end, edits, cut=False)
         except Unmendable:
             pass
         return None

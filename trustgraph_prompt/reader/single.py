@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.pointer import pointer
-from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.reader import grammar
 from trustgraph_prompt.reader.blocks import json_blocks
 from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, value_of, why_not
 from trustgraph_prompt.reader.finds import Find, Kind, Values
+from trustgraph_prompt.reader.opened import Opened, opened
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import cut_short
@@ -25,6 +26,10 @@ _SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.
 _CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)
 
 _ITEMS = "items"
+
+_VERDICTS = 5  # on fenced values, that one message tells
+
+_WHOLE_FLOAT = re.compile(r"\.0\b|e\+")  # among others
 
 # What may stand behind a value: white space, and a fence that ends or is about to.
 _SAYS_NOTHING = " \t\r\n`~"
@@ -95,10 +100,37 @@ def _strictly(
         return _failure(contract, Reason.TRUNCATED, what, truncated)
     if contract.fences == "one":
         fenced = [candidate for candidate in candidates if candidate.fenced]
-        if len(fenced) > 1:
-            return _ambiguous(len(fenced), contract, truncated)
-        candidates = fenced or candidates
+        if len(fenced) > 1 and _differ(fenced, contract, text):
+            return _failure(contract, Reason.AMBIGUOUS, _each_said(fenced, contract, text), truncated)
+        candidates = fenced[-1:] or candidates
     return _chosen(text, candidates, contract, truncated, first=contract.fences == "strict")
+
+
+def _differ(candidates: list[_Candidate], contract: Contract, text: str) -> bool:
+    """Whether they are not all one value, as the contract takes it."""
+    if any(candidate.is_broken for candidate in candidates):
+        return True
+    fits = [(_fit(one.value, contract, text) or (one.value,))[0] for one in candidates]
+    return len({_identity(fit, one.raw) for fit, one in zip(fits, candidates, strict=True)}) > 1
+
+
+def _each_said(fenced: list[_Candidate], contract: Contract, text: str) -> str:
+    """How many fenced values there are, and what is wrong with each."""
+    verdicts = [
+        f"number {number} {_verdict(candidate, contract, text)}"
+        for number, candidate in enumerate(fenced[:_VERDICTS], 1)
+    ]
+    more = [f"and {len(fenced) - _VERDICTS} more"] if len(fenced) > _VERDICTS else []
+    return f"{len(fenced)} values in code fences, expected one: {'; '.join([*verdicts, *more])}"
+
+
+def _verdict(candidate: _Candidate, contract: Contract, text: str) -> str:
+    if candidate.is_broken:
+        return f"is no JSON ({candidate.value})"
+    if _fit(candidate.value, contract, text):
+        return "would do"
+    issues = "; ".join(map(str, _issues(candidate.value, contract, text)))
+    return f"would not ({excerpt(issues)})"
 
 
 def _json_blocks(text: str, contract: Contract, scanner: Scanner) -> list[_Candidate]:
@@ -147,7 +179,7 @@ def _repaired(
 
     by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}
     refused: tuple[_Candidate, bool] | None = None
-    for meant in Repair(contract).values(text, start, lambda value: _fit(value, contract)):
+    for meant in Repair(contract).values(text, start, lambda value: _fit(value, contract, text)):
         reading = meant.reading
         if ends_within_value and reading.value:
             by_rank.clear()
@@ -156,10 +188,13 @@ def _repaired(
             if reading.edits or reading.cut:
                 refused = _Candidate(reading.value, raw, meant.start), reading.cut
             continue
-        stage = Stage.SALVAGED if reading.cut else Stage.REPAIRED if reading.edits else Stage.EXTRACTED
-        repaired = Repaired(0, raw, meant.start, reading.edits, stage)
+        edits = reading.edits
+        if meant.fit.opened is not None:
+            edits = tuple(sorted((*edits, *meant.fit.opened.edits(raw, meant.start))))
+        stage = Stage.SALVAGED if reading.cut else Stage.REPAIRED if edits else Stage.EXTRACTED
+        repaired = Repaired(0, raw, meant.start, edits, stage)
         same_rank = by_rank.setdefault((not meant.fenced, stage), {})
-        same_rank[_identity(meant.fit[0], raw)] = meant.fit[0], repaired
+        same_rank[_identity(meant.fit.value, raw)] = meant.fit.value, repaired
     if not by_rank:
         if refused is None or strict.reason is Reason.TRUNCATED:
             return strict
@@ -199,22 +234,29 @@ def _judged(
 
     Of several it is the `first` that holds anything (of an empty one prose may merely speak), or none.
     """
-    fitting = [(one, fit) for one in candidates if (fit := _fit(one.value, contract))]
+    fitting = [(one, fit) for one in candidates if (fit := _fit(one.value, contract, text))]
+    fitting = [(one, fit) for one, fit in fitting if fit.opened is None] or fitting
     if not fitting:
         meant = next((one for one in reversed(candidates) if one.fenced), candidates[-1])
         truncated = truncated and not _is_closed(meant.value, meant.behind(text))
-        return _refused(meant, _issues(meant.value, contract), contract, truncated, stage)
+        return _refused(meant, _issues(meant.value, contract, text), contract, truncated, stage)
     best = [(one, fit) for one, fit in fitting if one.fenced] or fitting
     if first:
-        best = [next((one for one in best if one[1][0] not in ([], {})), best[0])]
-    different = {_identity(fit[0], one.raw) for one, fit in best} if len(best) > 1 else best
+        best = [next((one for one in best if one[1].value not in ([], {})), best[0])]
+    different = {_identity(fit.value, one.raw) for one, fit in best} if len(best) > 1 else best
     if len(different) > 1:
         return _ambiguous(len(different), contract, truncated)
-    last, (value, unwrapped) = best[-1]
+    last, fit = best[-1]
     truncated = truncated and not _is_closed(last.value, last.behind(text))
-    stage = max(stage, Stage.EXTRACTED) if unwrapped else stage
+    stage = max(stage, Stage.EXTRACTED) if fit.unwrapped else stage
     span = last.start, last.start + len(last.raw)
-    return Outcome(value, Reason.SUCCESS, contract, stage, truncated=truncated, span=span)
+    repaired: tuple[Repaired, ...] = ()
+    if fit.opened is not None:
+        stage = Stage.REPAIRED
+        repaired = (Repaired(0, last.raw, last.start, fit.opened.edits(last.raw, last.start), stage),)
+    return Outcome(
+        fit.value, Reason.SUCCESS, contract, stage, truncated=truncated, span=span, repaired=repaired
+    )
 
 
 def _is_closed(value: Any, behind: str) -> bool:
@@ -225,8 +267,10 @@ def _is_closed(value: Any, behind: str) -> bool:
     return isinstance(value, (dict, list, str, NotJson)) and not behind.strip(_SAYS_NOTHING)
 
 
-def _issues(value: Any, contract: Contract) -> tuple[Issue, ...]:
+def _issues(value: Any, contract: Contract, text: str) -> tuple[Issue, ...]:
     """What is wrong with a value: with its elements where it is wrapped around a list of them."""
+    if found := opened(value, text, contract):
+        value = found.value
     name = _wraps(value, contract)
     if name is None or not isinstance(value[name], list):
         return contract.issues(value)
@@ -234,15 +278,36 @@ def _issues(value: Any, contract: Contract) -> tuple[Issue, ...]:
     return tuple(replace(issue, path=pointer([name]) + issue.path) for issue in issues)
 
 
-def _fit(value: Any, contract: Contract) -> tuple[Any, bool] | None:
-    """The value that the contract accepts, as it takes it, and whether it had to be unwrapped."""
+class _Fit(NamedTuple):
+    """A value as the contract takes it; whether it had to be unwrapped, and what its strings said."""
+
+    value: Any
+    unwrapped: bool
+    opened: Opened | None = None
+
+
+def _fit(value: Any, contract: Contract, text: str) -> _Fit | None:
+    """What the contract accepts of a value that `text` says, or holds."""
+    if fit := _fit_as_it_is(value, contract):
+        return fit
+    found = opened(value, text, contract)
+    name = None if found is not None else _wraps(value, contract)
+    if name is not None and (found := opened(value[name], text, contract)):
+        paths = (pointer([name]) + path for path in found.paths)
+        found = Opened({name: found.value}, tuple(paths))
+    if found is not None and (fit := _fit_as_it_is(found.value, contract)):
+        return fit._replace(opened=found)
+    return None
+
+
+def _fit_as_it_is(value: Any, contract: Contract) -> _Fit | None:
     taken, accepted = contract.take(value)
     if accepted:
-        return taken, False
+        return _Fit(taken, False)
     if (name := _wraps(value, contract)) is not None:
         taken, accepted = contract.take(value[name])
         if accepted:
-            return taken, True
+            return _Fit(taken, True)
     return None
 
 
@@ -259,11 +324,18 @@ def _wraps(value: Any, contract: Contract) -> str | None:
 
 
 def _identity(value: Any, raw: str) -> str:
-    """The same for values that are the same; for those that no encoder reaches into, their texts."""
+    """The same for values that are the same, as 1 and 1.0 are; for those that no encoder reaches into, their
+    texts."""
     try:
-        return json.dumps(value, sort_keys=True)
+        text = json.dumps(value, sort_keys=True)
+        return json.dumps(json.loads(text, parse_float=_number)) if _WHOLE_FLOAT.search(text) else text
     except RecursionError:
         return raw
+
+
+def _number(digits: str) -> float:
+    number = float(digits)
+    return int(number) if number.is_integer() else number
 
 
 def _refused(

@@ -18,7 +18,7 @@ from time import time
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
-from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.producers import Producers
 from trustgraph_prompt.worker.watch import Watch
@@ -32,6 +32,12 @@ SECONDS_FOR_A_PUSH = 10.0
 
 SECONDS_BETWEEN_SWAPS = 0.1
 """At the least: a swap costs milliseconds however little has changed. What comes meanwhile goes together."""
+
+CHANGES_NAMED = 10
+"""Prompts that the log names of one swap; to hash the versions of a thousand would hold up requests."""
+
+VERSION_SHOWN = 12
+"""Characters of a version in the log."""
 
 PUSH, MORE = "push", "more"
 """Properties of an entry: the id of its push, and that others of it follow."""
@@ -128,6 +134,7 @@ class ConfigTopic:
         self._topic = topic
         self._table: Table | None = None
         self._pushes: dict[str, _Push] = {}
+        self._push_of: dict[str, str] = {}  # by the key of an entry that waits
         self._refused: dict[str, ConfigError] = {}
         self._due = _Due()
 
@@ -174,6 +181,7 @@ class ConfigTopic:
             for push in self._pushes.values():
                 push.stop_waiting()
             self._pushes.clear()
+            self._push_of.clear()
             self._due.end()
             await swapping
 
@@ -185,14 +193,16 @@ class ConfigTopic:
     def _take(self, message: Message) -> None:
         """Swap in an entry, or keep it until its push is whole."""
         key = message.key or ""
-        for other in self._pushes.values():
-            other.changes.pop(key, None)  # what is published later counts, in whatever order pushes end
+        if (former := self._push_of.pop(key, None)) is not None:
+            # what is published later counts, in whatever order pushes end
+            del self._pushes[former].changes[key]
         id = message.properties.get(PUSH)
         if id is None:
             self._due.add({key: message.data})
             return
         push = self._pushes.setdefault(id, _Push())
         push.changes[key] = message.data
+        self._push_of[key] = id
         push.wait(SECONDS_FOR_A_PUSH, partial(self._complete, id))
         if MORE not in message.properties:
             self._complete(id)
@@ -200,6 +210,8 @@ class ConfigTopic:
     def _complete(self, id: str) -> None:
         push = self._pushes.pop(id)
         push.stop_waiting()
+        for key in push.changes:
+            del self._push_of[key]
         self._due.add(push.changes)
 
     async def _swap_what_is_due(self) -> None:
@@ -223,12 +235,13 @@ class ConfigTopic:
                     placed[place] = data
             elif data:
                 refused[key] = ConfigError(
-                    "no key of a prompt config",
+                    "the key names no entry of a prompt config",
                     where=self._topic,
                     found=key,
                     expected="<workspace>/system or <workspace>/template.<id>",
                 )
         mended = {key for key, data in changes.items() if not data}
+        before = dict(self._prompts)
         for workspace, snapshot in (await self._prompts.change(placed)).items():
             refused |= {
                 f"{workspace}/{entry}": error.at(f"{self._topic} {workspace}/{entry}")
@@ -236,7 +249,7 @@ class ConfigTopic:
             }
             mended |= {key for key in self._refused if (place := _place(key)) and place[0] == workspace}
             self._metrics.configured(workspace, snapshot)
-            log.info("prompts of workspace %s changed", workspace, extra={"prompts": len(snapshot.prompts)})
+            log_changes(workspace, before[workspace], snapshot)
         for key in mended - refused.keys():
             if self._refused.pop(key, None) is not None:
                 await self._report(key, b"")
@@ -252,6 +265,28 @@ class ConfigTopic:
             await self._producers.send(f"{self._topic}-report", record, key=key)
         except BrokerError as error:
             log.warning("the refusal of %s could not be reported: %s", key, error)
+
+
+def log_changes(workspace: str, before: PromptSet | None, after: PromptSet) -> None:
+    """Name the prompts that a swap has changed, with their old and new version; and warn of new notes."""
+    old, new = {} if before is None else before.prompts, after.prompts
+    changed = sorted(id for id in old.keys() | new.keys() if old.get(id) is not new.get(id))
+    if changed:
+        told = ", ".join(_change(id, old.get(id), new.get(id)) for id in changed[:CHANGES_NAMED])
+        more = f" and {len(changed) - CHANGES_NAMED:,} more" if len(changed) > CHANGES_NAMED else ""
+        log.info("prompts of workspace %s changed: %s%s", workspace, told, more, extra={"prompts": len(new)})
+    for key, note in after.notes.items():
+        if before is None or before.notes.get(key) != note:
+            log.warning("config entry %s/%s %s", workspace, key, note)
+
+
+def _change(id: str, old: PromptDefinition | None, new: PromptDefinition | None) -> str:
+    before, after = ("" if each is None else each.version[:VERSION_SHOWN] for each in (old, new))
+    if not before:
+        return f"{id:.100} added ({after})"
+    if not after:
+        return f"{id:.100} deleted ({before})"
+    return f"{id:.100} {before} -> {after}"
 
 
 def _record(key: str, error: ConfigError) -> bytes:

@@ -50,10 +50,18 @@ async def look(
     Only one can look at a place at a time: raises `SubscriptionBusy` where somebody does; `BrokerError`.
     """
     for place in places:
-        async with _alone(broker, place) as consumer, aclosing(_letters(broker, consumer)) as messages:
-            async for message in messages:
-                if choice.has(letter := DeadLetter(place, message)):
-                    yield letter
+        async with aclosing(look_at(broker, place.letters, choice)) as letters:
+            async for letter in letters:
+                yield DeadLetter(place, letter.message)
+
+
+async def look_at(broker: Broker, topic: str, choice: Choice = Choice()) -> AsyncGenerator[DeadLetter, None]:
+    """As `look`, at one dead-letter topic; its letters say of which place they are."""
+    async with _alone(broker, topic) as consumer, aclosing(_letters(broker, consumer)) as messages:
+        async for message in messages:
+            place = Place(message.topic, message.properties.get("subscription", ""))
+            if choice.has(letter := DeadLetter(place, message)):
+                yield letter
 
 
 async def replay(
@@ -69,7 +77,7 @@ async def replay(
     """
     for place in places:
         async with (
-            _alone(broker, place) as consumer,
+            _alone(broker, place.letters) as consumer,
             _way_back(broker, place) as producer,
             aclosing(_letters(broker, consumer)) as messages,
         ):
@@ -90,14 +98,13 @@ async def replay(
 
 
 @asynccontextmanager
-async def _alone(broker: Broker, place: Place) -> AsyncIterator[Consumer]:
+async def _alone(broker: Broker, topic: str) -> AsyncIterator[Consumer]:
     """A consumer of the letters; what it does not acknowledge stays as it is.
 
     Exclusive, for three reasons. Of two people who replay the same letters, one is told. The order is that
     of the letters. And Pulsar stops a shared consumer that holds 50,000 messages unacknowledged. A reader
     would not do: it also sees what was acknowledged and is still on the disk.
     """
-    topic = topics.dead_letter_topic(place.topic, place.subscription)
     try:
         consumer = await retrying(
             lambda: broker.consumer(topic, topics.DEAD_LETTER_SUBSCRIPTION, type="exclusive"),

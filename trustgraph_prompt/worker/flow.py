@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
+from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,9 @@ from trustgraph_prompt.authored import check, read_yaml
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
+
+WORK_SECONDS = 600.0
+"""For one delivery, unless a flow says otherwise: a silent server must not hold a slot for ever."""
 
 HOTTEST = 100
 """The highest temperature that somebody may mean; servers take less."""
@@ -116,7 +120,7 @@ class Flow:
     concurrency: int = 8
     deliveries: int = 5
     crashes: int = 3
-    budget: Budget = Budget()
+    budget: Budget = Budget(work_seconds=WORK_SECONDS)
     price: Price | None = None
     provider: ProviderChoice | TopicChoice | None = None
     model: str | None = None
@@ -165,11 +169,13 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
     if isinstance(objects, dict) and "default" in objects:
         by_type[""] = objects["default"]
     try:
+        input_topic = topics.resolve(source["topic"])
+        answers = f"persistent://{topics.namespace_of(input_topic)}/{name}-answers"
         flow = Flow(
             name=name,
             workspace=workspace,
             input=Input(
-                topic=topics.resolve(source["topic"]),
+                topic=input_topic,
                 subscription=source.get("subscription", f"{processor}--{workspace}--{name}--request"),
                 kind=kind,
                 buffer=source.get("buffer", 1000),
@@ -177,7 +183,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             outputs=Outputs(
                 answers=None
                 if kind == "text-completion"
-                else topics.resolve(outputs.get("answers", f"persistent://tg/flow/{name}-answers")),
+                else topics.resolve(outputs.get("answers", answers)),
                 response=topics.resolve(outputs["response"]) if "response" in outputs else None,
                 objects={value: topics.resolve(topic) for value, topic in by_type.items()},
             ),
@@ -186,7 +192,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
             crashes=document.get("crashes", 3),
-            budget=Budget(**document.get("budget", {})),
+            budget=_budget(document.get("budget", {})),
             price=Price(**document["price"]) if "price" in document else None,
             provider=_provider(document.get("provider")),
             model=parameters.get("model"),
@@ -249,12 +255,19 @@ def temperature(value: object, where: str) -> float | None:
         if not isinstance(value, bool) and "_" not in str(value) and 0 <= float(str(value)) <= HOTTEST:
             return float(str(value))
     raise FlowError(
-        "no temperature",
+        f"the temperature is not valid: {_wrong_temperature(value)}",
         where=where,
         path="/parameters/temperature",
         found=value,
         expected=f"a number from 0 to {HOTTEST}",
     )
+
+
+def _wrong_temperature(value: object) -> str:
+    with suppress(ValueError, OverflowError, TypeError):
+        if not isinstance(value, bool) and "_" not in str(value) and not isnan(number := float(str(value))):
+            return "it is below 0" if number < 0 else f"it is above {HOTTEST}"
+    return "it is not a number"
 
 
 def _check_topics(flow: Flow, where: str) -> None:
@@ -277,6 +290,11 @@ def _check_topics(flow: Flow, where: str) -> None:
                 found=topic,
                 expected="a persistent topic",
             )
+
+
+def _budget(source: Mapping[str, Any]) -> Budget:
+    limits = {"work-seconds": WORK_SECONDS, **source}
+    return Budget(**{name.replace("-", "_"): limit for name, limit in limits.items()})
 
 
 def _check_provider(flow: Flow, over: TopicChoice, where: str) -> None:

@@ -45,7 +45,10 @@ async def _listen(runner: web.AppRunner, address: str) -> str:
     host, colon, port = address.rpartition(":")
     host = host.strip("[]")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise ConfigError("no address to serve HTTP on", where="--http", found=address, expected="HOST:PORT")
+        wrong = "its port is not a number up to 65535" if colon else "it has no port"
+        raise ConfigError(
+            f"the address is not valid: {wrong}", where="--http", found=address, expected="HOST:PORT"
+        )
     try:
         await web.TCPSite(runner, host or None, int(port)).start()
     except (OSError, UnicodeError) as error:

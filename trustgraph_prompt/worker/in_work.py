@@ -9,7 +9,6 @@ was the culprit: each is worked on alone, with nothing beside it, and only a cra
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager, suppress
@@ -18,6 +17,7 @@ from functools import partial
 from time import time
 from uuid import uuid4
 
+import orjson
 from tenacity import wait_random_exponential
 
 from trustgraph_prompt.broker import Broker, Message, Table
@@ -92,12 +92,12 @@ class Record:
 
     def encode(self) -> bytes:
         """JSON; empty, which deletes the entry, where nothing is in work."""
-        return json.dumps(self.crashes).encode() if self.crashes else b""
+        return orjson.dumps(self.crashes) if self.crashes else b""
 
     @classmethod
     def decode(cls, data: bytes) -> Record:
         """Raises `ValueError` for what no worker has written."""
-        read = json.loads(data) if data else {}
+        read = orjson.loads(data) if data else {}
         if not isinstance(read, dict) or not all(n is None or type(n) is int for n in read.values()):
             raise ValueError("expected an object of numbers")
         return cls(read)
@@ -243,6 +243,8 @@ class InWork:
             await through_outages(send, self._sleep)
         except BrokerError as error:
             log.error("what is in work is not written down, and crashes are not counted: %s", error)
+        except Exception:
+            log.exception("this is a defect of the worker; what is in work is not written down")
 
     async def _read(self) -> Table:
         """Learn what all others have in work now."""

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import orjson
 
-from trustgraph_prompt.broker import Message
+from trustgraph_prompt.broker import Message, topics
 from trustgraph_prompt.worker.flow import Flow
 
 ERRORS: Final = (
     *("broker-error", "internal-error", "invalid-request", "llm-error", "missing-term", "no-configuration"),
-    *("shutting-down", "template-error", "too-large", "unknown-prompt"),
+    *("shutting-down", "template-error", "too-large", "unknown-prompt", "worker-crashed"),
 )
 """The types of what requests die of."""
 
@@ -35,6 +35,11 @@ class Place:
     def of(cls, flow: Flow) -> Place:
         """Where a flow receives."""
         return cls(flow.input.topic, flow.input.subscription)
+
+    @property
+    def letters(self) -> str:
+        """The topic of its dead letters. Raises `TopicInvalid`."""
+        return topics.dead_letter_topic(self.topic, self.subscription)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from datetime import UTC, datetime
 
 import orjson
 
+from trustgraph_prompt.terminal import harmless
+
 _about: ContextVar[dict[str, str]] = ContextVar("about")
 
 _OWN_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -63,9 +65,9 @@ class _AsJson(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         try:
-            return orjson.dumps(line, default=str).decode()
+            return harmless(orjson.dumps(line, default=str).decode())
         except orjson.JSONEncodeError:  # half a surrogate pair, an integer of more than 64 bits
-            return json.dumps(line, ensure_ascii=False, default=str)
+            return harmless(json.dumps(line, ensure_ascii=False, default=str))
 
 
 class _ForPeople(logging.Formatter):
@@ -74,4 +76,4 @@ class _ForPeople(logging.Formatter):
         extras = " ".join(f"{name}={value}" for name, value in _extras(record).items())
         line = f"{time} {record.levelname.lower():7} {record.getMessage()}  {extras}".rstrip()
         line = line.replace("\n", "\\n")  # an id or a name from outside must not look like a line of ours
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return harmless(f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line)

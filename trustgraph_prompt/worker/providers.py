@@ -104,7 +104,7 @@ def _key(flow: Flow, choice: ProviderChoice) -> str | None:
     key = api_key.from_environment(choice.key_env)
     if not key:
         raise FlowError(
-            "no key there",
+            "the environment variable is not set, or empty",
             where=f"flow {flow.name}",
             path="/provider/key-env",
             found=choice.key_env,

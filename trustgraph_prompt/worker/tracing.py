@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Final
 
+from trustgraph_prompt import http_urls
 from trustgraph_prompt.broker import Broker, Message
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.llm import Provider
@@ -97,7 +98,10 @@ def _check(environment: Mapping[str, str]) -> None:
         endpoint = environment.get(name, "").strip()
         if endpoint and not endpoint.startswith(("http://", "https://")):
             raise ConfigError(
-                "no URL", where=name, found=endpoint, expected="http://localhost:4318 or the like"
+                f"the URL is not valid: {http_urls.refusal(endpoint)}",
+                where=name,
+                found=endpoint,
+                expected="http://localhost:4318 or the like",
             )
     for name in _PROTOCOLS:
         protocol = environment.get(name, "").strip()

@@ -161,6 +161,8 @@ class Worker:
         notes = self._unserved | {
             f"publishing on {topic}": why for topic, why in self._producers.refused.items()
         }
+        for workspace, snapshot in self.prompts.items():
+            notes |= {f"config entry {workspace}/{key}": note for key, note in snapshot.notes.items()}
         if self._config is not None:
             notes |= {
                 f"config entry {key}": f"refused: {error}" for key, error in self._config.refused.items()

@@ -69,6 +69,11 @@ class EmbeddedBroker:
     async def caller(self, request: str, response: str) -> TopicCaller:
         return self._handles.keep(await TopicCaller.open(self, request, response))
 
+    async def subscriptions(self) -> dict[str, frozenset[str]]:
+        """The persistent topics with their subscriptions. (Whoever opens a topic makes it.)"""
+        found = await self._link.run(Store.subscriptions, Effect.READ)
+        return {topic: names for topic, names in found.items() if topics.is_persistent(topic)}
+
     async def close(self) -> None:
         await self._ending.reach()
 

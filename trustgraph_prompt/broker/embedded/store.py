@@ -78,6 +78,16 @@ class Store:
         row = self._database.execute("SELECT id FROM topics WHERE name = ?", (name,)).fetchone()
         return int(row[0]) if row else self._insert("INSERT INTO topics (name) VALUES (?)", name)
 
+    def subscriptions(self) -> dict[str, frozenset[str]]:
+        """All topics with the names of their subscriptions."""
+        found: dict[str, frozenset[str]] = {}
+        for topic, name in self._database.execute(
+            "SELECT topics.name, subscriptions.name FROM topics "
+            "LEFT JOIN subscriptions ON subscriptions.topic = topics.id"
+        ):
+            found[topic] = found.get(topic, frozenset()) | ({name} if name else set())
+        return found
+
     def compact(self, topic: int) -> None:
         """From now on the last message of each key is kept whatever subscriptions do; no other need be.
 

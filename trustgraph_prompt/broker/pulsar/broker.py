@@ -26,8 +26,9 @@ from trustgraph_prompt.broker.urls import address, pulsar_hosts
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError, TopicInvalid
 
 _CONNECT_SECONDS: Final = 10.0
-#: Looked up to see whether somebody answers; it need not exist.
-_PROBE: Final = "persistent://public/default/trustgraph-prompt"
+#: Looked up to see whether somebody answers; it need not exist, and no broker makes it: where topics are made
+#: with partitions, a mere look at one makes it, but not at a partition.
+_PROBE: Final = "persistent://public/default/trustgraph-prompt-{}-partition-0"
 
 
 class PulsarBroker:
@@ -54,7 +55,9 @@ class PulsarBroker:
                 client = Client(url, logger=log, **access.options())
         except ValueError as error:
             raise ConfigError(
-                f"no Pulsar URL: {error}", found=address(url), expected="pulsar://HOST:PORT"
+                f"the URL of the Pulsar is not valid: {error}",
+                found=address(url),
+                expected="pulsar://HOST:PORT",
             ) from error
         broker = cls(client, address(url))
         try:
@@ -102,7 +105,7 @@ class PulsarBroker:
 
     async def _greet(self) -> None:
         # A question for each host, as one may be silent: the client asks the next one each time.
-        questions = [f"{_PROBE}-{number}" for number, _ in enumerate(pulsar_hosts(self._url))]
+        questions = [_PROBE.format(number) for number, _ in enumerate(pulsar_hosts(self._url))]
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
                 await check_reachable(self._url)

@@ -19,7 +19,7 @@ from trustgraph_prompt.contract.limits import DEEPEST
 from trustgraph_prompt.contract.schema import compile_schema
 from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.types import build
-from trustgraph_prompt.contract.types.bounds import bounded
+from trustgraph_prompt.contract.types.bounds import bounded, bounded_in_field
 from trustgraph_prompt.contract.types.build import Build
 from trustgraph_prompt.errors import ContractError
 from trustgraph_prompt.language.scalars import BYTES, DECIMAL
@@ -182,7 +182,7 @@ class Annotations:
         make.fields = {name: one.build for name, one in of_fields.items()}
         says = {
             "type": "object",
-            "properties": {field.name: {**of_fields[field.name].schema, **_remarks(field)} for field in own},
+            "properties": {field.name: _property(cls, field, of_fields[field.name]) for field in own},
             "required": [field.name for field in own if _is_required(field)],
             "description": _docstring(cls),
             "additionalProperties": False,
@@ -251,6 +251,11 @@ def _check_default(cls: type, field: Field[Any]) -> None:
 
 def _is_required(field: Field[Any]) -> bool:
     return field.default is MISSING and field.default_factory is MISSING
+
+
+def _property(cls: type, field: Field[Any], described: Described) -> dict[str, Any]:
+    where = f"{cls.__qualname__}.{field.name}"
+    return {**bounded_in_field(described.schema, field.metadata, where), **_remarks(field)}
 
 
 def _remarks(field: Field[Any]) -> dict[str, Any]:

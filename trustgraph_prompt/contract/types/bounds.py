@@ -18,10 +18,25 @@ _OF_NUMBERS: Mapping[str, str] = {
 _KEYWORDS: Mapping[str, Mapping[str, str]] = {
     "integer": _OF_NUMBERS,
     "number": _OF_NUMBERS,
-    "string": {"min_length": "minLength", "max_length": "maxLength", "pattern": "pattern"},
-    "array": {"min_length": "minItems", "max_length": "maxItems"},
+    "string": {
+        "min_length": "minLength",
+        "max_length": "maxLength",
+        "pattern": "pattern",
+        "format": "format",
+    },
+    "array": {"min_length": "minItems", "max_length": "maxItems", "uniqueItems": "uniqueItems"},
     "object": {"min_length": "minProperties", "max_length": "maxProperties"},
 }
+
+_BOUNDS = frozenset(
+    (
+        *(word for words in _KEYWORDS.values() for pair in words.items() for word in pair),
+        *("max_digits", "decimal_places", "enum", "const"),
+    )
+)
+"""What is a bound where it stands among an author's own notes: in the words of Python, or of JSON Schema."""
+
+Bound = tuple[str, Any, object]  # its name, its value, and what says it
 
 
 def bounded(schema: Mapping[str, Any], metadata: Iterable[object], where: str) -> dict[str, Any]:
@@ -29,18 +44,30 @@ def bounded(schema: Mapping[str, Any], metadata: Iterable[object], where: str) -
 
     Strings are notes of the author's. Raises `ContractError` for all that would get lost.
     """
+    return _with(schema, ((name, value, one) for one in metadata for name, value in _said(one)), where)
+
+
+def bounded_in_field(schema: Mapping[str, Any], metadata: Mapping[Any, Any], where: str) -> dict[str, Any]:
+    """The schema with the bounds among the metadata of a dataclass's field; what else is there is a note.
+
+    Raises `ContractError` as `bounded`.
+    """
+    bounds = {name: value for name, value in metadata.items() if name in _BOUNDS and value is not None}
+    return _with(schema, ((name, value, {name: value}) for name, value in bounds.items()), where)
+
+
+def _with(schema: Mapping[str, Any], bounds: Iterable[Bound], where: str) -> dict[str, Any]:
     kind = None if "format" in schema else schema.get("type")
-    keywords = {"description": "description", **_KEYWORDS.get(str(kind), {})}
+    words = _KEYWORDS.get(str(kind), {})
+    keywords = {"description": "description", **words, **{word: word for word in words.values()}}
     made = dict(schema)
-    for beside in metadata:
-        for name, value in _said(beside):
-            keyword = keywords.get(name)
-            if keyword is None or keyword in made:
-                problem = "is said twice" if keyword else "is nothing that the schema of this type can say"
-                raise ContractError(
-                    f"{name} {problem}", where=where, found=beside, expected=" or ".join(keywords)
-                )
-            made[keyword] = value
+    for name, value, beside in bounds:
+        keyword = keywords.get(name)
+        if keyword is None or keyword in made:
+            problem = "is said twice" if keyword else "is nothing that the schema of this type can say"
+            expected = " or ".join(("description", *words))
+            raise ContractError(f"{name} {problem}", where=where, found=beside, expected=expected)
+        made[keyword] = value
     return made
 
 

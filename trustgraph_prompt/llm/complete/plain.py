@@ -15,7 +15,7 @@ from trustgraph_prompt.errors import ProviderError, ProviderInvalidRequest, Prov
 from trustgraph_prompt.llm.records import Block, ImageBlock, Message, TextBlock, Tool, ToolCall
 from trustgraph_prompt.reader.decode import NotJson, decode
 
-#: What is beside an assistant's content in the messages that servers send, and never goes back to them.
+#: What is beside an assistant's words in the messages that servers send, and never goes back to them.
 _NOT_SENT_BACK = ("annotations", "reasoning", "reasoning_content", "signature")
 _THOUGHTS = ("thinking", "redacted_thinking")
 _NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -30,9 +30,10 @@ def message(found: object, place: str) -> Message:
     _no_more(entry, place, ("role", "content", "refusal", "tool_calls", "tool_call_id", *dropped))
     calls = () if entry.get("tool_calls") is None else entry["tool_calls"]
     content = entry.get("refusal") if entry.get("content") is None else entry["content"]
+    beside_text = _NOT_SENT_BACK if entry.get("role") == "assistant" else ()
     return Message(
         role=entry.get("role"),  # type: ignore[arg-type]
-        content=_content(content, f"{place}.content"),
+        content=_content(content, f"{place}.content", beside_text),
         tool_calls=tuple(tool_call(call, at) for call, at in each(calls, f"{place}.tool_calls")),
         tool_call_id=entry.get("tool_call_id"),
     )
@@ -123,21 +124,21 @@ def _shown(found: object) -> str:
     return cut(str(found), 80) if get_origin(found) else type(found).__name__
 
 
-def _content(found: object, place: str) -> str | tuple[Block, ...]:
+def _content(found: object, place: str, beside_text: tuple[str, ...]) -> str | tuple[Block, ...]:
     if found is None or isinstance(found, str):
         return found or ""
-    blocks = [_block(block, at) for block, at in each(found, place)]
+    blocks = [_block(block, at, beside_text) for block, at in each(found, place)]
     return tuple(block for block in blocks if block is not None)
 
 
-def _block(found: object, place: str) -> Block | None:
+def _block(found: object, place: str, beside_text: tuple[str, ...]) -> Block | None:
     """A block; None for what an assistant thought, which is not sent back."""
     if isinstance(found, TextBlock | ImageBlock):
         return found
     entry = _entry(found, place, "a block")
     match entry.get("type"):
         case "text":
-            _no_more(entry, place, ("type", "text"))
+            _no_more(entry, place, ("type", "text", *beside_text))
             return TextBlock(entry.get("text"))  # type: ignore[arg-type]
         case "image_url":
             _no_more(entry, place, ("type", "image_url"))

@@ -10,6 +10,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
+from trustgraph_prompt import http_urls
 from trustgraph_prompt.errors import (
     ConfigError,
     ProviderError,
@@ -262,7 +263,11 @@ def _endpoint(base_url: str) -> URL:
     except ValueError:  # UnicodeError, too
         valid = False
     if not valid:
-        raise ConfigError("no base URL", found=_shown(base_url), expected="http://host:port/v1 or the like")
+        raise ConfigError(
+            f"the base URL is not valid: {http_urls.refusal(base_url)}",
+            found=_shown(base_url),
+            expected="http://host:port/v1 or the like",
+        )
     path = url.path.rstrip("/").removesuffix(_COMPLETIONS)
     return url.with_path(f"{path or '/v1'}{_COMPLETIONS}").with_query(url.query)
 

@@ -11,6 +11,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from yarl import URL
 
+from trustgraph_prompt import http_urls
 from trustgraph_prompt.errors import ConfigError
 
 _CERTIFICATES = {"SSL_CERT_FILE": "cafile", "SSL_CERT_DIR": "capath"}
@@ -42,7 +43,12 @@ def proxy_for(url: URL) -> Proxy | None:
     if not valid:
         shown = found.rpartition("@")[2]
         name = f"{url.scheme.upper()}_PROXY"
-        raise ConfigError("no proxy", where=name, found=shown, expected="http://host:port or the like")
+        raise ConfigError(
+            f"the URL of the proxy is not valid: {http_urls.refusal(found if '://' in found else f'http://{found}')}",
+            where=name,
+            found=shown,
+            expected="http://host:port or the like",
+        )
     who = basic(proxy)
     return Proxy(proxy.with_user(None), {"Proxy-Authorization": who} if who else {}, password_of(proxy))
 

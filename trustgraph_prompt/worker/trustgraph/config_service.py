@@ -28,7 +28,7 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.retrying import error_of, retrying
 from trustgraph_prompt.wire import ConfigPush
-from trustgraph_prompt.worker.config import Prompts
+from trustgraph_prompt.worker.config import Prompts, log_changes
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.trustgraph.client import ConfigClient, Values, is_reserved
@@ -342,6 +342,7 @@ class ConfigService:
         workspace = self._workspaces.get(name)
         if workspace is None or values == workspace.prompts:
             return
+        before = self._prompts.get(name)
         snapshot = await self._prompts.replace(name, values)
         if self._workspaces.get(name) is not workspace:  # its last flow has ended meanwhile
             self._prompts.forget(name)
@@ -353,7 +354,7 @@ class ConfigService:
         )
         workspace.prompts, workspace.ready = values, True
         self._metrics.configured(name, snapshot)
-        log.info("prompts of workspace %s changed", name, extra={"prompts": len(snapshot.prompts)})
+        log_changes(name, before, snapshot)
 
     def _forget(self, name: str) -> None:
         """A workspace that has had no flows for a while."""

@@ -99,9 +99,9 @@ def _object(text: str, where: str) -> dict[str, Any]:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise FlowError(f"the definition is no JSON: {error}", where=where) from None
+        raise FlowError(f"the definition is not JSON: {error}", where=where) from None
     if not isinstance(value, dict):
-        raise FlowError("the definition is no object", where=where, found=value, expected="an object")
+        raise FlowError("the definition is not an object", where=where, found=value, expected="an object")
     return value
 
 
@@ -110,7 +110,7 @@ def _member(definition: dict[str, Any], key: str, where: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise FlowError("no object", where=where, path=f"/{key}", found=value, expected="an object")
+        raise FlowError("not an object", where=where, path=f"/{key}", found=value, expected="an object")
     return value
 
 
@@ -120,7 +120,8 @@ def _topics(named: dict[str, Any], specs: list[str], where: str) -> dict[str, st
     for spec in specs:
         path, queue = f"/topics/{spec}", named.get(spec)
         if not isinstance(queue, str):
-            raise FlowError("no topic", where=where, path=path, found=queue, expected="the name of a queue")
+            wrong = "the topic is missing" if queue is None else "the topic is not valid: it is not a text"
+            raise FlowError(wrong, where=where, path=path, found=queue, expected="the name of a queue")
         try:
             topic = topics.resolve(queue)
         except TopicInvalid as error:
@@ -141,7 +142,13 @@ def _topics(named: dict[str, Any], specs: list[str], where: str) -> dict[str, st
 def _model(parameters: dict[str, Any], where: str) -> str | None:
     model = parameters.get("model")
     if model is not None and not isinstance(model, str):
-        raise FlowError("no model", where=where, path="/parameters/model", found=model, expected="a name")
+        raise FlowError(
+            "the model is not valid: it is not a text",
+            where=where,
+            path="/parameters/model",
+            found=model,
+            expected="a name",
+        )
     return model or None
 
 

@@ -6,7 +6,7 @@ from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin, admin_url
 from trustgraph_prompt.broker.pulsar.admin.credentials import authorization, trust
 from trustgraph_prompt.broker.pulsar.admin.layout import Layout, Topic
 from trustgraph_prompt.broker.pulsar.admin.plan import Finding, Found, FoundTopic, Step, compare, steps
-from trustgraph_prompt.broker.pulsar.admin.prepare import carry_out, look
+from trustgraph_prompt.broker.pulsar.admin.prepare import carry_out, look, subscriptions_of, topics_in
 
 __all__ = [
     "Finding",
@@ -22,5 +22,7 @@ __all__ = [
     "compare",
     "look",
     "steps",
+    "subscriptions_of",
+    "topics_in",
     "trust",
 ]

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from yarl import URL
 
+from trustgraph_prompt import http_urls
 from trustgraph_prompt.broker.pulsar.reachability import refusal
 from trustgraph_prompt.broker.urls import pulsar_hosts
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, ConfigError, excerpt
@@ -170,8 +171,13 @@ def _checked(url: str) -> str:
     except ValueError:
         good = False
     if not good:
-        secret = "@" in url
-        raise ConfigError("no admin URL", found="one with a user" if secret else url, expected=expected)
+        if "@" in url:
+            wrong, shown = "it may not hold a user or a password", "one with a user"
+        elif "?" in url or "#" in url:
+            wrong, shown = "it may not hold a query or a fragment", url
+        else:
+            wrong, shown = http_urls.refusal(url), url
+        raise ConfigError(f"the admin URL is not valid: {wrong}", found=shown, expected=expected)
     return url.rstrip("/")
 
 

@@ -28,7 +28,7 @@ def trust(access: Access) -> ssl.SSLContext:
     except OSError as error:  # ssl.SSLError, too
         files = ", ".join(str(f) for f in (access.trust_file, access.certificate_file, access.key_file) if f)
         why = error.strerror or type(error).__name__
-        raise ConfigError(f"no certificates: {why}", where=files, expected="PEM files") from None
+        raise ConfigError(f"the certificates cannot be read: {why}", where=files) from None
     return context
 
 
@@ -45,7 +45,8 @@ async def authorization(access: Access) -> str | None:
     if token is None:
         return None
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigError("no token: only printable ASCII without blanks can be one", where="credentials")
+        wrong = "it is empty" if not token else "it has blanks, or what is not printable ASCII"
+        raise ConfigError(f"the token is not valid: {wrong}", where="credentials")
     return f"Bearer {token}"
 
 
@@ -90,4 +91,4 @@ def _read(file: Path) -> str:
     except OSError as error:
         raise ConfigError(f"cannot be read: {error.strerror}", where=str(file)) from None
     except UnicodeDecodeError:
-        raise ConfigError("is no text", where=str(file)) from None
+        raise ConfigError("is not UTF-8 text", where=str(file)) from None

@@ -26,7 +26,7 @@ class Topic:
     @property
     def namespace(self) -> str:
         """`tenant/namespace`."""
-        return self.name.partition("://")[2].rpartition("/")[0]
+        return topics.namespace_of(self.name)
 
     def united(self, other: Topic) -> Topic:
         """One topic that is used in both ways."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
+from urllib.parse import quote
 
 from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin
 from trustgraph_prompt.broker.pulsar.admin.layout import Layout, Topic
@@ -23,6 +25,8 @@ _SECONDS_UNTIL_IN_FORCE: Final = 30.0
 _SECONDS_UNTIL_UNDONE: Final = 3.0
 _SECONDS_UNTIL_MADE: Final = 0.5
 _PAUSE_SECONDS: Final = 0.05
+
+_PARTITION: Final = re.compile(r"-partition-\d+$")
 
 #: Where topics have no policies of their own, those of the namespace count.
 _DISABLED: Final = 405
@@ -53,6 +57,21 @@ async def look(admin: PulsarAdmin, wanted: Layout) -> Found:
         namespaces=namespaces,
         topics={topic.name: state for topic, state in zip(topics, found, strict=True) if state is not None},
     )
+
+
+async def topics_in(admin: PulsarAdmin, namespaces: Iterable[str]) -> frozenset[str]:
+    """The persistent topics of these `tenant/namespace`; a partitioned one once. Raises as `look` does."""
+    paths = [f"persistent/{quote(name, safe='/:')}" for name in dict.fromkeys(namespaces)]
+    asked = [f"{path}{kind}" for path in paths for kind in ("", "/partitioned")]
+    listed = await _together(admin.get(path, list) for path in asked)
+    return frozenset(_PARTITION.sub("", name) for names in listed for name in _names(names))
+
+
+async def subscriptions_of(admin: PulsarAdmin, topics: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Those of the topics that there are, with their subscriptions. Raises as `look` does."""
+    names = list(topics)
+    found = await _together(admin.get(f"{topic_path(name)}/subscriptions", list) for name in names)
+    return {name: _names(each) for name, each in zip(names, found, strict=True) if each is not None}
 
 
 async def carry_out(admin: PulsarAdmin, step: Step) -> bool:

@@ -1,0 +1,153 @@
+"""What the workers of a subscription have in work, and whom they died of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+
+import pytest
+
+from trustgraph_prompt.broker import Broker
+from trustgraph_prompt.worker import in_work
+from trustgraph_prompt.worker.in_work import InWork, Record, Solitude
+from trustgraph_prompt.worker.producers import Producers
+
+Begin = Callable[[], Awaitable[InWork]]
+
+
+@pytest.fixture(autouse=True)
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(in_work, "SECONDS_UNTIL_ENDS_ARE_WRITTEN", 0.05)
+
+
+@pytest.fixture
+def topic(space: str) -> str:
+    return f"persistent://{space}/flow/in-s-WORK"
+
+
+@pytest.fixture
+async def worker(broker: Broker, topic: str) -> AsyncIterator[Begin]:
+    """Begins workers, each with a process of its own as far as it can tell."""
+    async with AsyncExitStack() as stack:
+
+        async def begin() -> InWork:
+            producers = Producers(broker)
+            stack.push_async_callback(producers.close)
+            worker = InWork(broker, producers, topic, Solitude())
+            stack.push_async_callback(worker.close)
+            await worker.open()
+            return worker
+
+        yield begin
+
+
+async def died(broker: Broker, topic: str, crashes: Mapping[str, int | None], name: str = "dead") -> None:
+    """A worker that had this in work."""
+    producer = await broker.producer(topic)
+    await producer.send(Record(crashes).encode(), key=name)
+    await producer.close()
+
+
+async def stands(broker: Broker, topic: str) -> list[Mapping[str, int | None]]:
+    """What all workers together have in work, as another process sees it."""
+    table = await broker.table(topic)
+    await table.close()
+    return [Record.decode(entry.data).crashes for entry in table.entries.values()]
+
+
+async def until_it_stands(broker: Broker, topic: str, expected: list[Mapping[str, int | None]]) -> None:
+    async with asyncio.timeout(60):
+        while await stands(broker, topic) != expected:
+            await asyncio.sleep(0.05)
+
+
+async def test_what_is_in_work_is_written_down_before_it_begins_and_removed_when_it_ends(
+    broker: Broker, topic: str, worker: Begin
+) -> None:
+    one = await worker()
+    async with one.working_on("1") as crashes:
+        assert crashes == 0
+        assert await stands(broker, topic) == [{"1": None}]
+    await until_it_stands(broker, topic, [])
+
+
+async def test_a_worker_that_ends_leaves_nothing_to_be_blamed(
+    broker: Broker, topic: str, worker: Begin
+) -> None:
+    one = await worker()
+    async with one.working_on("1"):
+        await one.close()
+        assert await stands(broker, topic) == []
+        async with one.working_on("2") as crashes:
+            assert crashes == 0
+        assert await stands(broker, topic) == []
+
+
+async def test_what_was_in_work_at_a_crash_is_worked_on_with_nothing_beside_it(
+    broker: Broker, topic: str, worker: Begin
+) -> None:
+    await died(broker, topic, {"1": None, "2": None})
+    one = await worker()
+    at_work: set[str] = set()
+    beside: dict[str, set[str]] = {}
+
+    async def work(id: str) -> None:
+        async with one.working_on(id) as crashes:
+            assert crashes == 0
+            at_work.add(id)
+            await asyncio.sleep(0.05)
+            beside[id] = at_work - {id}
+            at_work.remove(id)
+
+    await asyncio.gather(*map(work, ["3", "1", "4", "2", "5"]))
+    assert beside["1"] == beside["2"] == set()
+    assert beside["4"] == {"5"}
+    await until_it_stands(broker, topic, [])
+
+
+async def test_only_a_crash_while_it_was_alone_counts(broker: Broker, topic: str, worker: Begin) -> None:
+    await died(broker, topic, {"1": None, "2": None})
+    await died(broker, topic, {"1": 0}, name="second")
+    one = await worker()
+    async with one.working_on("1") as crashes:
+        assert crashes == 1
+        assert {"1": 1} in await stands(broker, topic)
+    async with one.working_on("2") as crashes:
+        assert crashes == 0
+
+
+async def test_a_worker_that_lives_is_no_crash(worker: Begin, broker: Broker, topic: str) -> None:
+    """The broker may give a message to another because a connection was lost."""
+    await died(broker, topic, {"1": None})
+    one = await worker()
+    async with one.working_on("1"):
+        other = await worker()
+        async with other.working_on("1") as crashes:
+            assert crashes == 0
+    await until_it_stands(broker, topic, [])
+
+
+async def test_a_crash_of_the_second_of_two_that_live_counts(
+    worker: Begin, broker: Broker, topic: str
+) -> None:
+    await died(broker, topic, {"1": None})
+    one = await worker()
+    async with one.working_on("1"):
+        other = await worker()
+        async with other.working_on("1"):
+            entries = await stands(broker, topic)
+    assert {"1": 0} in entries
+
+
+@pytest.mark.parametrize("data", [b"no json", b"[1]", b'{"1": "x"}', b'{"1": true}', b"[" * 100_000, b"\xff"])
+async def test_an_entry_that_no_worker_has_written_is_passed_over(
+    broker: Broker, topic: str, worker: Begin, data: bytes
+) -> None:
+    producer = await broker.producer(topic)
+    await producer.send(data, key="someone")
+    one = await worker()
+    await producer.send(data, key="someone else")
+    await producer.close()
+    async with asyncio.timeout(60), one.working_on("1") as crashes:
+        assert crashes == 0

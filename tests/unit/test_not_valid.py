@@ -1,0 +1,85 @@
+"""What was given and cannot be used is told so, with the reason; it was told as if nothing had been given."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from trustgraph_prompt.ask import RedisCache
+from trustgraph_prompt.broker import connect
+from trustgraph_prompt.broker.pulsar.access import Access
+from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, authorization
+from trustgraph_prompt.cli import options
+from trustgraph_prompt.cli.config import _workspace
+from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.llm import OpenAIProvider
+from trustgraph_prompt.worker import flow
+
+NEITHER = "it begins with neither http:// nor https://"
+
+GIVEN: dict[str, tuple[Callable[[], object], str]] = {
+    "a temperature in words": (
+        lambda: flow.temperature("hot", "f.yaml"),
+        "the temperature is not valid: it is not a number (found 'hot', expected a number from 0 to 100)",
+    ),
+    "a temperature below zero": (lambda: flow.temperature(-1, "f"), "it is below 0"),
+    "a temperature of a furnace": (lambda: flow.temperature("1e400", "f"), "it is above 100"),
+    "a temperature of nothing": (lambda: flow.temperature("nan", "f"), "it is not a number"),
+    "a base URL without http": (
+        lambda: OpenAIProvider("localhost:99", "m"),
+        f"the base URL is not valid: {NEITHER} (found 'localhost:99', expected http://host:port/v1",
+    ),
+    "a base URL without a host": (lambda: OpenAIProvider("http://", "m"), "it names no host"),
+    "a base URL with a port in words": (
+        lambda: OpenAIProvider("http://h:port", "m"),
+        "its host or its port cannot be read",
+    ),
+    "an admin URL without http": (lambda: PulsarAdmin("h:8080"), f"the admin URL is not valid: {NEITHER}"),
+    "an admin URL with a query": (lambda: PulsarAdmin("http://h/?a=b"), "it may not hold a query"),
+    "a Redis over HTTP": (
+        lambda: RedisCache("http://h"),
+        "the URL is not valid: it begins with none of redis://, rediss://, unix://",
+    ),
+    "a Redis with an option of nobody": (lambda: RedisCache("redis://h?x=1"), "it has the option x"),
+    "a term without a value": (
+        lambda: options.terms(["name"]),
+        "the term is not valid: there is no = in it (found 'name', expected NAME=VALUE or NAME:=JSON)",
+    ),
+    "a term without a name": (lambda: options.terms(["=value"]), "there is no name before its ="),
+    "a workspace with a slash": (lambda: _workspace("a/b"), "the name is not valid: there is a / in it"),
+    "a workspace without a name": (lambda: _workspace(""), "the name is not valid: it is empty"),
+}
+
+GIVEN_LATER: dict[str, tuple[Callable[[], Awaitable[object]], str]] = {
+    "a broker of an unknown kind": (
+        lambda: connect("kafka://h:9092"),
+        "the broker's URL is not valid: there is no broker of the kind kafka (found 'kafka://h:9092'",
+    ),
+    "a broker of no kind": (lambda: connect("localhost"), "it names no kind of broker"),
+    "a Pulsar with a port in words": (
+        lambda: connect("pulsar://h:665o"),
+        "the URL of the Pulsar is not valid: a host or its port cannot be read (found 'pulsar://h:665o'",
+    ),
+    "a Pulsar without a host": (lambda: connect("pulsar://"), "a host is missing"),
+    "a token with blanks": (
+        lambda: authorization(Access(token="two words")),
+        "the token is not valid: it has blanks, or what is not printable ASCII",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GIVEN)
+def test_what_was_given_was_told_to_be_missing(case: str) -> None:
+    give, told = GIVEN[case]
+    with pytest.raises(ConfigError) as refusal:
+        give()
+    assert told in str(refusal.value)
+
+
+@pytest.mark.parametrize("case", GIVEN_LATER)
+async def test_what_was_given_was_told_to_be_missing_when_it_was_used(case: str) -> None:
+    give, told = GIVEN_LATER[case]
+    with pytest.raises(ConfigError) as refusal:
+        await give()
+    assert told in str(refusal.value)

@@ -1,0 +1,83 @@
+"""What comes from outside is shown to a person, and obeyed by no terminal."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from trustgraph_prompt.cli import output
+from trustgraph_prompt.terminal import harmless
+from trustgraph_prompt.worker import logs
+
+ESCAPES = {
+    "clears the screen": "\x1b[2J",
+    "writes to the clipboard": "\x1b]52;c;ZXZpbA==\x07",
+    "in one character": "\x9b2J",
+    "turns the text around": "a\u202eb",
+    "overwrites the line": "a\rb",
+    "takes back": "a\x08b\x7f",
+}
+HARMFUL = set("\x07\x08\r\x1b\x7f\x9b\u202e")
+
+
+class Terminal(io.StringIO):
+    def __init__(self, *, is_one: bool) -> None:
+        super().__init__()
+        self._is_one = is_one
+
+    def isatty(self) -> bool:
+        return self._is_one
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root of all loggers, left as it was."""
+    root = logging.getLogger()
+    handlers, level, source = root.handlers[:], root.level, logging._srcfile
+    settings = logging.logThreads, logging.logProcesses, logging.logMultiprocessing
+    yield root
+    root.handlers[:], logging._srcfile = handlers, source
+    root.setLevel(level)
+    logging.logThreads, logging.logProcesses, logging.logMultiprocessing = settings
+
+
+@pytest.mark.parametrize("text", ESCAPES.values(), ids=ESCAPES)
+def test_what_a_terminal_obeys_is_shown(text: str) -> None:
+    shown = harmless(f"{text}\nünï 🌋")
+    assert not HARMFUL & set(shown)
+    assert shown.endswith("\nünï 🌋")
+
+
+@pytest.mark.parametrize("text", ESCAPES.values(), ids=ESCAPES)
+@pytest.mark.parametrize("pretty", [False, True])
+def test_json_for_programs_says_the_same(text: str, pretty: bool) -> None:
+    value = {text: [text, "ünï"]}
+    printed = output.json_text(value, pretty=pretty)
+    assert not HARMFUL & set(printed)
+    assert "ünï" in printed
+    assert json.loads(printed) == value
+
+
+@pytest.mark.parametrize("is_one", [True, False], ids=["for people", "as JSON"])
+@pytest.mark.parametrize("text", ESCAPES.values(), ids=ESCAPES)
+def test_escapes_from_outside_reached_the_terminal_through_the_log(
+    root: logging.Logger, monkeypatch: pytest.MonkeyPatch, text: str, is_one: bool
+) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal(is_one=is_one))
+    logs.configure()
+    with logs.about(request=text):
+        try:
+            raise ValueError(text)
+        except ValueError:
+            root.exception("refused %s", text)
+    written = terminal.getvalue()
+    assert "refused" in written
+    assert not HARMFUL & set(written)
+    if not is_one:
+        line = json.loads(written)
+        assert (line["message"], line["request"]) == (f"refused {text}", text)

@@ -1,0 +1,23 @@
+"""Why the URL of an HTTP server is not valid, in words that quote nothing of it: it may hold a password."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+
+def refusal(url: str) -> str:
+    """The reason, for a URL that cannot be used."""
+    try:
+        parts = urlsplit(url.strip())
+        if parts.scheme not in ("http", "https") or not url.strip()[len(parts.scheme) :].startswith("://"):
+            return "it begins with neither http:// nor https://"
+        if not parts.hostname:
+            return "it names no host"
+        parts.hostname.encode("idna")
+        if parts.port == 0:
+            return "its port is 0"
+    except UnicodeError:
+        return "its host is not a name that can be looked up"
+    except ValueError:
+        pass
+    return "its host or its port cannot be read"
