@@ -113,7 +113,7 @@ def test_refusals_by_chance_leave_at_least_half_of_the_rate(
     run(main())
 
 
-def test_no_more_of_those_who_are_refused_by_chance_wait_for_others() -> None:
+def test_a_long_wait_that_a_few_calls_are_told_pauses_nobody_else() -> None:
     async def main() -> None:
         server = Server(at_random(0.1), 0.15, retry_after=60.0)
         limits = await keep_busy(server, 32, 10)
