@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import os
 import queue
 import sqlite3
 import threading
@@ -94,6 +95,8 @@ class Engine:
                 self._commit(database, store, batch)
 
     def _open(self) -> sqlite3.Connection:
+        if self._path != ":memory:":
+            _keep_private(self._path)
         database = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             database.execute("BEGIN")  # one look, while another process may be making the tables
@@ -173,6 +176,12 @@ class Engine:
     def _call(self, callback: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # a loop that ended without closing its broker
             self._loop.call_soon_threadsafe(callback)
+
+
+def _keep_private(path: str) -> None:
+    """Make a new file for its owner alone: prompts and answers are in it. SQLite makes its others alike."""
+    with contextlib.suppress(OSError):  # SQLite says what is wrong, also of a file that is there
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _share(database: sqlite3.Connection) -> None:
