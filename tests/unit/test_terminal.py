@@ -81,3 +81,19 @@ def test_escapes_from_outside_reached_the_terminal_through_the_log(
     if not is_one:
         line = json.loads(written)
         assert (line["message"], line["request"]) == (f"refused {text}", text)
+
+
+@pytest.mark.parametrize("is_one", [True, False], ids=["for people", "as JSON"])
+def test_an_id_of_a_megabyte_was_a_line_of_a_megabyte(
+    root: logging.Logger, monkeypatch: pytest.MonkeyPatch, is_one: bool
+) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal(is_one=is_one))
+    logs.configure()
+    long = "x" * 1_000_000
+    with logs.about(request=long, flow="f"):
+        try:
+            raise ValueError(long)
+        except ValueError:
+            root.exception("refused %s", long)
+    assert len(terminal.getvalue()) < 40_000
+    assert terminal.getvalue().count("x…") == 3

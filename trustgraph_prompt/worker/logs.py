@@ -10,7 +10,11 @@ from datetime import UTC, datetime
 
 import orjson
 
+from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.terminal import harmless
+
+MAX_FIELD, MAX_MESSAGE, MAX_EXCEPTION = 500, 4_000, 30_000
+"""Characters that a line has of each: ids, keys and errors from outside may be of a megabyte."""
 
 _about: ContextVar[dict[str, str]] = ContextVar("about")
 
@@ -50,7 +54,12 @@ def _add_context(record: logging.LogRecord) -> bool:
 
 
 def _extras(record: logging.LogRecord) -> dict[str, object]:
-    return {k: v for k, v in vars(record).items() if k not in _OWN_FIELDS and v is not None}
+    extras = {k: v for k, v in vars(record).items() if k not in _OWN_FIELDS and v is not None}
+    return {k: excerpt(v, MAX_FIELD) if isinstance(v, str) else v for k, v in extras.items()}
+
+
+def _message(record: logging.LogRecord) -> str:
+    return excerpt(record.getMessage(), MAX_MESSAGE)
 
 
 class _AsJson(logging.Formatter):
@@ -59,11 +68,11 @@ class _AsJson(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record),
             **_extras(record),
         }
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+            line["exception"] = excerpt(self.formatException(record.exc_info), MAX_EXCEPTION)
         try:
             return harmless(orjson.dumps(line, default=str).decode())
         except orjson.JSONEncodeError:  # half a surrogate pair, an integer of more than 64 bits
@@ -74,6 +83,8 @@ class _ForPeople(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         extras = " ".join(f"{name}={value}" for name, value in _extras(record).items())
-        line = f"{time} {record.levelname.lower():7} {record.getMessage()}  {extras}".rstrip()
+        line = f"{time} {record.levelname.lower():7} {_message(record)}  {extras}".rstrip()
         line = line.replace("\n", "\\n")  # an id or a name from outside must not look like a line of ours
-        return harmless(f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line)
+        if record.exc_info:
+            line += "\n" + excerpt(self.formatException(record.exc_info), MAX_EXCEPTION)
+        return harmless(line)
