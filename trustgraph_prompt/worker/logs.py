@@ -42,9 +42,17 @@ def configure(level: str = "info") -> None:
     handler.setFormatter(_ForPeople() if sys.stderr.isatty() else _AsJson())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    logging.getLogger("aiohttp.server").addFilter(_is_ours)
     # No line names its place in the code, its thread or its process, so nobody need look for them.
     logging._srcfile = None  # as the standard library's guide to logging says
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Not what somebody sent that is no HTTP: it is answered with 400, and a traceback helps nobody."""
+    from aiohttp.http_exceptions import HttpProcessingError
+
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 def _add_context(record: logging.LogRecord) -> bool:
