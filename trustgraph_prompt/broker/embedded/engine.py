@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from trustgraph_prompt.broker.embedded import schema
+from trustgraph_prompt.broker.embedded.holder import holder
 from trustgraph_prompt.broker.embedded.store import Store
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 
@@ -156,9 +157,15 @@ class Engine:
         if isinstance(error, BrokerError):
             return error
         kind = BrokerUnavailable if isinstance(error, sqlite3.Error) else BrokerError
-        ours = kind(f"{self._path}: {error}")
+        ours = kind(f"{self._path}: {error}{self._by_whom(error)}")
         ours.__cause__ = error
         return ours
+
+    def _by_whom(self, error: Exception) -> str:
+        """Who holds the file for longer than a commit takes: a process that was stopped within one, say."""
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
+            return ""
+        return f" by {holder(self._path) or 'another process'} for {BUSY_SECONDS:g} s"
 
     def _roll_back(self, database: sqlite3.Connection, batch: list[_Step], error: Exception) -> None:
         with contextlib.suppress(sqlite3.Error):
