@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -62,3 +63,15 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("counts")
         for line in counts:
             terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def root_log() -> Iterator[logging.Logger]:
+    """The root of all loggers, left as it was."""
+    root = logging.getLogger()
+    handlers, level, source = root.handlers[:], root.level, logging._srcfile
+    settings = logging.logThreads, logging.logProcesses, logging.logMultiprocessing
+    yield root
+    root.handlers[:], logging._srcfile = handlers, source
+    root.setLevel(level)
+    logging.logThreads, logging.logProcesses, logging.logMultiprocessing = settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sqlite3
 import subprocess
 import sys
@@ -306,6 +307,25 @@ async def test_topics_that_nobody_waits_on_any_more_take_no_memory() -> None:
 
         before = await objects_after("first", 20)
         assert await objects_after("later", 300) < before + 100
+
+
+def modes_of(folder: Path, pattern: str) -> dict[str, int]:
+    return {path.name: path.stat().st_mode & 0o777 for path in folder.glob(pattern)}
+
+
+async def test_the_file_with_all_prompts_was_readable_by_everybody(tmp_path: Path) -> None:
+    (tmp_path / "shared.db").touch(mode=0o660)
+    before = os.umask(0o022)
+    try:
+        for name in ("new.db", "shared.db"):
+            async with await connect(f"embedded:{tmp_path / name}") as broker:
+                await (await broker.producer("flow:tg:x")).send(b"secret")
+                modes = modes_of(tmp_path, f"{name}*")
+            assert modes.keys() == {name, f"{name}-wal", f"{name}-shm", f"{name}-peers"}
+            assert not [mode for mode in modes.values() if mode & 0o007]
+            assert name == "shared.db" or set(modes.values()) == {0o600, 0o700}
+    finally:
+        os.umask(before)
 
 
 @pytest.mark.parametrize("path", ["a\0b", "a\ud800.db"])

@@ -416,3 +416,30 @@ async def pass_three_megabytes(producer: Producer, consumer: Consumer) -> None:
 
 def left_behind(directory: Path) -> list[str]:
     return [path.name for path in directory.glob("*-peers/*")]
+
+
+async def test_who_waited_for_a_process_stopped_in_a_commit_was_not_told_for_whom(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "BUSY_SECONDS", 0.2)
+    path = tmp_path / "broker.db"
+    frozen = "import sqlite3, sys; d = sqlite3.connect(sys.argv[1], isolation_level=None); "
+    frozen += "d.execute('BEGIN IMMEDIATE'); print('holds', flush=True); sys.stdin.read()"
+    async with await connect(f"embedded:{path}") as broker:
+        producer = await broker.producer("flow:tg:x")
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", frozen, str(path)),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        try:
+            assert process.stdout is not None
+            assert await process.stdout.readline() == b"holds\n"
+            with pytest.raises(BrokerUnavailable, match="database is locked by ") as refusal:
+                await producer.send(b"x")
+            told = f"process {process.pid} (" if sys.platform == "linux" else "another process"
+            assert told in str(refusal.value)
+        finally:
+            process.kill()
+            await process.communicate()
+        await producer.send(b"x")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator
+from typing import Any, cast
 
 import pytest
 
 from tests.support.workers import ENTRIES, House, Working, entry
+from trustgraph_prompt.broker import Broker, Producer
+from trustgraph_prompt.broker.around import BrokerAround
 from trustgraph_prompt.llm import Call, Completer, Delta, Identity
 from trustgraph_prompt.worker import config
 
@@ -37,6 +40,26 @@ class Gate(Completer):
 
 async def push(house: House, **changes: str) -> None:
     await config.push(house.broker, "default", changes, topic=house.topic("config"))
+
+
+class BrokerWithABlockedTopic(BrokerAround):
+    """Nobody hears whether what is published on `blocked` has arrived, until it is `free`."""
+
+    def __init__(self, broker: Broker, blocked: str) -> None:
+        super().__init__(broker)
+        self._blocked = blocked
+        self.free = asyncio.Event()
+
+    def _producer(self, producer: Producer) -> Producer:
+        if producer.topic == self._blocked:
+            send = producer.send
+
+            async def send_later(*arguments: Any, **options: Any) -> str:
+                await self.free.wait()
+                return await send(*arguments, **options)
+
+            cast(Any, producer).send = send_later
+        return producer
 
 
 async def serves(working: Working, prompt: str, text: str) -> None:
@@ -168,6 +191,27 @@ async def test_a_system_message_with_a_term_that_nobody_sends_is_noted(
     await push(house, system="", **{"template.say": entry("Say C")})
     await serves_entry(working, "say", "Say C")
     assert not working.worker.health.notes()
+
+
+async def test_a_blocked_report_topic_delayed_good_pushes(house: House) -> None:
+    reports = await house.hear(house.topic("config-report"))
+    blocked = house.broker = BrokerWithABlockedTopic(house.broker, house.topic("config-report"))
+    await push(house, **{"template.bad": entry("Say {% if %}")})
+    working = await house.work(house.flow(), echo, config=True)  # which is ready all the same
+
+    await push(house, **{"template.worse": entry("{{"), "template.say": entry("Say A")})
+    await serves(working, "say", "Say A")
+    await push(house, **{"template.bad": entry("Say B")})
+    await serves(working, "bad", "Say B")
+    assert not reports.messages
+
+    blocked.free.set()
+    told = [(report.key, bool(report.data)) for report in await reports.until(3)]
+    assert told == [
+        ("default/template.bad", True),
+        ("default/template.worse", True),
+        ("default/template.bad", False),
+    ]
 
 
 async def test_a_key_that_is_none_is_refused_and_stops_nothing(house: House) -> None:

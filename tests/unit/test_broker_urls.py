@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from trustgraph_prompt.broker import connect
@@ -30,3 +32,21 @@ async def test_a_pulsar_url_whose_hosts_are_none_is_refused_and_no_secret_is_sho
     with pytest.raises(ConfigError, match="the URL of the Pulsar is not valid") as error:
         await connect(f"pulsar://{hosts}")
     assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "kafka://user:secret@h:9092",
+        "pulsar://user:secret@127.0.0.1:1",
+        "pulsar+ssl://user:secret@127.0.0.1:1",
+        "pulsar://127.0.0.1:1?token=secret",
+        "pulsar:user:secret@h",
+        "user:secret@h:6650",
+    ],
+)
+async def test_a_wrong_url_was_printed_with_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match="is not valid") as error:
+        await connect(url)
+    told = "".join(traceback.format_exception(error.value))
+    assert "secret" not in told

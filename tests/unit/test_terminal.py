@@ -6,7 +6,6 @@ import io
 import json
 import logging
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -34,18 +33,6 @@ class Terminal(io.StringIO):
         return self._is_one
 
 
-@pytest.fixture
-def root() -> Iterator[logging.Logger]:
-    """The root of all loggers, left as it was."""
-    root = logging.getLogger()
-    handlers, level, source = root.handlers[:], root.level, logging._srcfile
-    settings = logging.logThreads, logging.logProcesses, logging.logMultiprocessing
-    yield root
-    root.handlers[:], logging._srcfile = handlers, source
-    root.setLevel(level)
-    logging.logThreads, logging.logProcesses, logging.logMultiprocessing = settings
-
-
 @pytest.mark.parametrize("text", ESCAPES.values(), ids=ESCAPES)
 def test_what_a_terminal_obeys_is_shown(text: str) -> None:
     shown = harmless(f"{text}\nünï 🌋")
@@ -66,7 +53,7 @@ def test_json_for_programs_says_the_same(text: str, pretty: bool) -> None:
 @pytest.mark.parametrize("is_one", [True, False], ids=["for people", "as JSON"])
 @pytest.mark.parametrize("text", ESCAPES.values(), ids=ESCAPES)
 def test_escapes_from_outside_reached_the_terminal_through_the_log(
-    root: logging.Logger, monkeypatch: pytest.MonkeyPatch, text: str, is_one: bool
+    root_log: logging.Logger, monkeypatch: pytest.MonkeyPatch, text: str, is_one: bool
 ) -> None:
     monkeypatch.setattr(sys, "stderr", terminal := Terminal(is_one=is_one))
     logs.configure()
@@ -74,10 +61,26 @@ def test_escapes_from_outside_reached_the_terminal_through_the_log(
         try:
             raise ValueError(text)
         except ValueError:
-            root.exception("refused %s", text)
+            root_log.exception("refused %s", text)
     written = terminal.getvalue()
     assert "refused" in written
     assert not HARMFUL & set(written)
     if not is_one:
         line = json.loads(written)
         assert (line["message"], line["request"]) == (f"refused {text}", text)
+
+
+@pytest.mark.parametrize("is_one", [True, False], ids=["for people", "as JSON"])
+def test_an_id_of_a_megabyte_was_a_line_of_a_megabyte(
+    root_log: logging.Logger, monkeypatch: pytest.MonkeyPatch, is_one: bool
+) -> None:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal(is_one=is_one))
+    logs.configure()
+    long = "x" * 1_000_000
+    with logs.about(request=long, flow="f"):
+        try:
+            raise ValueError(long)
+        except ValueError:
+            root_log.exception("refused %s", long)
+    assert len(terminal.getvalue()) < 40_000
+    assert terminal.getvalue().count("x…") == 3

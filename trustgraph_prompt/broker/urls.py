@@ -27,7 +27,7 @@ async def connect(url: str) -> Broker:
     raise ConfigError(
         "the broker's URL is not valid: "
         + (f"there is no broker of the kind {excerpt(scheme, 40)}" if rest else "it names no kind of broker"),
-        found=address(url) if "@" in url or "?" in url else url,
+        found=address(url) if _holds_more(url) else url,
         expected="pulsar://HOST:PORT, pulsar+ssl://HOST:PORT, embedded: or embedded:PATH",
     )
 
@@ -45,17 +45,26 @@ def pulsar_hosts(url: str) -> list[tuple[str, int]]:
     """Host and port of each broker that a Pulsar's URL names. Raises `ConfigError`, without secrets."""
     scheme, _, hosts = address(url).partition("://")
     try:
+        if _holds_more(url):
+            raise ValueError
         found = [_host(host, _PULSAR_PORTS[scheme]) for host in hosts.split(",")]
     except (KeyError, ValueError) as error:
         raise ConfigError(
-            f"the URL of the Pulsar is not valid: {_wrong(scheme, hosts)}",
+            f"the URL of the Pulsar is not valid: {_wrong(url, scheme, hosts)}",
             found=address(url),
             expected="pulsar://HOST:PORT or pulsar+ssl://HOST:PORT",
-        ) from error
+        ) from (None if _holds_more(url) else error)
     return found
 
 
-def _wrong(scheme: str, hosts: str) -> str:
+def _holds_more(url: str) -> bool:
+    """Whether it may hold a secret: a user, a password, options."""
+    return "@" in url or "?" in url
+
+
+def _wrong(url: str, scheme: str, hosts: str) -> str:
+    if _holds_more(url):
+        return "it may hold no user, password or options; who we are comes from the environment"
     if scheme not in _PULSAR_PORTS:
         return f"it begins with neither {' nor '.join(f'{known}://' for known in _PULSAR_PORTS)}"
     return "a host is missing" if "" in hosts.split(",") else "a host or its port cannot be read"

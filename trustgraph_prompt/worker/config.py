@@ -33,6 +33,9 @@ SECONDS_FOR_A_PUSH = 10.0
 SECONDS_BETWEEN_SWAPS = 0.1
 """At the least: a swap costs milliseconds however little has changed. What comes meanwhile goes together."""
 
+SECONDS_FOR_LAST_REPORTS = 1.0
+"""At the end, for what could not be said yet on the report topic."""
+
 CHANGES_NAMED = 10
 """Prompts that the log names of one swap; to hash the versions of a thousand would hold up requests."""
 
@@ -137,6 +140,8 @@ class ConfigTopic:
         self._push_of: dict[str, str] = {}  # by the key of an entry that waits
         self._refused: dict[str, ConfigError] = {}
         self._due = _Due()
+        self._unsaid: dict[str, bytes] = {}
+        self._reporting: asyncio.Task[None] | None = None
 
     @property
     def refused(self) -> Mapping[str, ConfigError]:
@@ -145,7 +150,7 @@ class ConfigTopic:
 
     async def load(self) -> None:
         """Read the topic through and swap all of it in, or in again. Raises `BrokerError`."""
-        await self.close()
+        await self._close_table()
         self._due = _Due()
         self._table = await self._broker.table(self._topic)
         gone = dict.fromkeys(self._prompts.on_topic, b"")
@@ -186,7 +191,13 @@ class ConfigTopic:
             await swapping
 
     async def close(self) -> None:
-        """End `follow`. Idempotent."""
+        """End `follow`. Reports get a moment. Idempotent."""
+        await self._close_table()
+        if self._reporting is not None:
+            await asyncio.wait([self._reporting], timeout=SECONDS_FOR_LAST_REPORTS)
+            self._reporting.cancel()
+
+    async def _close_table(self) -> None:
         if self._table is not None:
             await self._table.close()
 
@@ -252,19 +263,32 @@ class ConfigTopic:
             log_changes(workspace, before[workspace], snapshot)
         for key in mended - refused.keys():
             if self._refused.pop(key, None) is not None:
-                await self._report(key, b"")
+                self._report(key, b"")
         for key, error in refused.items():
             if str(self._refused.get(key)) != str(error):
                 self._refused[key] = error
                 log.error("config entry refused; its last good version, if there was one, stays: %s", error)
-                await self._report(key, _record(key, error))
+                self._report(key, _record(key, error))
 
-    async def _report(self, key: str, record: bytes) -> None:
-        """Say on the report topic what is refused; an empty record says that it is mended."""
-        try:
-            await self._producers.send(f"{self._topic}-report", record, key=key)
-        except BrokerError as error:
-            log.warning("the refusal of %s could not be reported: %s", key, error)
+    def _report(self, key: str, record: bytes) -> None:
+        """Say on the report topic what is refused; an empty record says that it is mended.
+
+        In the background, as a topic that takes nothing must not hold up the next push. Of what could not be
+        said yet about a key, the last counts.
+        """
+        self._unsaid.pop(key, None)
+        self._unsaid[key] = record
+        if self._reporting is None or self._reporting.done():
+            self._reporting = asyncio.create_task(self._report_all(), name=f"reports of {self._topic}")
+
+    async def _report_all(self) -> None:
+        while self._unsaid:
+            key = next(iter(self._unsaid))
+            record = self._unsaid.pop(key)
+            try:
+                await self._producers.send(f"{self._topic}-report", record, key=key)
+            except BrokerError as error:
+                log.warning("the refusal of %s could not be reported: %s", key, error)
 
 
 def log_changes(workspace: str, before: PromptSet | None, after: PromptSet) -> None:

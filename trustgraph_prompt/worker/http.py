@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from itertools import islice
 
 from aiohttp import web
 
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, excerpt
 from trustgraph_prompt.worker.health import Health
 from trustgraph_prompt.worker.metrics import Metrics
+
+MAX_SAID, MAX_ABOUT, MAX_WHY = 100, 200, 1_000
+"""Notes of `/readyz`, and characters of what each is about and of what it says."""
 
 
 @asynccontextmanager
@@ -23,7 +27,7 @@ async def serve(address: str, health: Health, metrics: Metrics) -> AsyncIterator
         return web.json_response({"alive": True})
 
     async def readyz(_: web.Request) -> web.Response:
-        body = {"ready": health.ready, "waiting": dict(health.waiting), "notes": dict(health.notes())}
+        body = {"ready": health.ready, "waiting": _brief(health.waiting), "notes": _brief(health.notes())}
         return web.json_response(body, status=200 if health.ready else 503)
 
     async def exposition(_: web.Request) -> web.Response:
@@ -39,6 +43,16 @@ async def serve(address: str, health: Health, metrics: Metrics) -> AsyncIterator
         yield await _listen(runner, address)
     finally:
         await runner.cleanup()
+
+
+def _brief(said: Mapping[str, str]) -> dict[str, str]:
+    """What fits into an answer that is asked for every few seconds: keys and errors come from outside."""
+    brief = {
+        excerpt(about, MAX_ABOUT): excerpt(why, MAX_WHY) for about, why in islice(said.items(), MAX_SAID)
+    }
+    if len(said) > MAX_SAID:
+        brief["…"] = f"{len(said) - MAX_SAID:,} more; the log has all"
+    return brief
 
 
 async def _listen(runner: web.AppRunner, address: str) -> str:

@@ -10,7 +10,11 @@ from datetime import UTC, datetime
 
 import orjson
 
+from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.terminal import harmless
+
+MAX_FIELD, MAX_MESSAGE, MAX_EXCEPTION = 500, 4_000, 30_000
+"""Characters that a line has of each: ids, keys and errors from outside may be of a megabyte."""
 
 _about: ContextVar[dict[str, str]] = ContextVar("about")
 
@@ -38,9 +42,17 @@ def configure(level: str = "info") -> None:
     handler.setFormatter(_ForPeople() if sys.stderr.isatty() else _AsJson())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    logging.getLogger("aiohttp.server").addFilter(_is_ours)
     # No line names its place in the code, its thread or its process, so nobody need look for them.
     logging._srcfile = None  # as the standard library's guide to logging says
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Not what somebody sent that is no HTTP: it is answered with 400, and a traceback helps nobody."""
+    from aiohttp.http_exceptions import HttpProcessingError
+
+    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 def _add_context(record: logging.LogRecord) -> bool:
@@ -50,7 +62,12 @@ def _add_context(record: logging.LogRecord) -> bool:
 
 
 def _extras(record: logging.LogRecord) -> dict[str, object]:
-    return {k: v for k, v in vars(record).items() if k not in _OWN_FIELDS and v is not None}
+    extras = {k: v for k, v in vars(record).items() if k not in _OWN_FIELDS and v is not None}
+    return {k: excerpt(v, MAX_FIELD) if isinstance(v, str) else v for k, v in extras.items()}
+
+
+def _message(record: logging.LogRecord) -> str:
+    return excerpt(record.getMessage(), MAX_MESSAGE)
 
 
 class _AsJson(logging.Formatter):
@@ -59,11 +76,11 @@ class _AsJson(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": _message(record),
             **_extras(record),
         }
         if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+            line["exception"] = excerpt(self.formatException(record.exc_info), MAX_EXCEPTION)
         try:
             return harmless(orjson.dumps(line, default=str).decode())
         except orjson.JSONEncodeError:  # half a surrogate pair, an integer of more than 64 bits
@@ -74,6 +91,8 @@ class _ForPeople(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         extras = " ".join(f"{name}={value}" for name, value in _extras(record).items())
-        line = f"{time} {record.levelname.lower():7} {record.getMessage()}  {extras}".rstrip()
+        line = f"{time} {record.levelname.lower():7} {_message(record)}  {extras}".rstrip()
         line = line.replace("\n", "\\n")  # an id or a name from outside must not look like a line of ours
-        return harmless(f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line)
+        if record.exc_info:
+            line += "\n" + excerpt(self.formatException(record.exc_info), MAX_EXCEPTION)
+        return harmless(line)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import os
 import queue
 import sqlite3
 import threading
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from trustgraph_prompt.broker.embedded import schema
+from trustgraph_prompt.broker.embedded.holder import holder
 from trustgraph_prompt.broker.embedded.store import Store
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 
@@ -94,6 +96,8 @@ class Engine:
                 self._commit(database, store, batch)
 
     def _open(self) -> sqlite3.Connection:
+        if self._path != ":memory:":
+            _keep_private(self._path)
         database = sqlite3.connect(self._path, timeout=BUSY_SECONDS, isolation_level=None)
         try:
             database.execute("BEGIN")  # one look, while another process may be making the tables
@@ -153,9 +157,15 @@ class Engine:
         if isinstance(error, BrokerError):
             return error
         kind = BrokerUnavailable if isinstance(error, sqlite3.Error) else BrokerError
-        ours = kind(f"{self._path}: {error}")
+        ours = kind(f"{self._path}: {error}{self._by_whom(error)}")
         ours.__cause__ = error
         return ours
+
+    def _by_whom(self, error: Exception) -> str:
+        """Who holds the file for longer than a commit takes: a process that was stopped within one, say."""
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
+            return ""
+        return f" by {holder(self._path) or 'another process'} for {BUSY_SECONDS:g} s"
 
     def _roll_back(self, database: sqlite3.Connection, batch: list[_Step], error: Exception) -> None:
         with contextlib.suppress(sqlite3.Error):
@@ -173,6 +183,12 @@ class Engine:
     def _call(self, callback: Callable[[], None]) -> None:
         with contextlib.suppress(RuntimeError):  # a loop that ended without closing its broker
             self._loop.call_soon_threadsafe(callback)
+
+
+def _keep_private(path: str) -> None:
+    """Make a new file for its owner alone: prompts and answers are in it. SQLite makes its others alike."""
+    with contextlib.suppress(OSError):  # SQLite says what is wrong, also of a file that is there
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def _share(database: sqlite3.Connection) -> None:

@@ -6,10 +6,14 @@ import json
 from collections.abc import Iterable
 
 #: What stands where a text was cut, ours or another's.
-_CUT = ("…", "...")
+_CUT = ("…", "...", "*")
 
 #: Characters of a secret that are known for its beginning where a text was cut.
 _LEAST = 4
+
+#: Characters of a secret, from anywhere in it, that are not shown whatever stands around them: servers quote
+#: a key with stars in its middle.
+_TELLING = 8
 
 
 class Secrets:
@@ -22,8 +26,23 @@ class Secrets:
     def redacted(self, text: str) -> str:
         """The text without them; nor does it end, or is cut, in the middle of one."""
         for secret in self._longest_first:
-            text = _without_beginning(text.replace(secret, "[secret]"), secret)
+            text = _without_beginning(_without_parts(text.replace(secret, "[secret]"), secret), secret)
         return text
+
+
+def _without_parts(text: str, secret: str) -> str:
+    known = {secret[at : at + _TELLING] for at in range(len(secret) - _TELLING + 1)}
+    parts, shown, at = [], 0, 0
+    while at <= len(text) - _TELLING:
+        end = at + _TELLING
+        if text[at:end] not in known:
+            at += 1
+            continue
+        while text[end - _TELLING + 1 : end + 1] in known:
+            end += 1
+        parts += [text[shown:at], "[secret]"]
+        shown = at = end
+    return "".join(parts) + text[shown:]
 
 
 def _without_beginning(text: str, secret: str) -> str:
