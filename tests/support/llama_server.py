@@ -10,12 +10,14 @@ import importlib
 import importlib.util
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,9 +83,12 @@ class LlamaServer:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Not one that the kernel gives to whoever wants any: another test may have it before the server has."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _model_file() -> Path:

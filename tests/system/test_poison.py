@@ -15,6 +15,7 @@ import pytest
 from pulsar.asyncio import Client
 
 from tests.support.command import run
+from tests.support.pulsar_server import PulsarServer
 from tests.support.worker_processes import Site
 from tests.support.workers import Heard, entry, listening
 from trustgraph_prompt.broker import Broker, Message, Producer, connect
@@ -77,6 +78,7 @@ class Topic:
 
     space: str
     site: Site
+    admin_url: str
     broker: Broker
     requests: Producer
     responses: Heard
@@ -131,6 +133,7 @@ class Topic:
             "--broker",
             self.site.url,
             folder=self.site.folder,
+            TRUSTGRAPH_PROMPT_ADMIN_URL=self.admin_url,
         )
         assert result.returncode == 0, result.stderr
         return result.stdout
@@ -147,7 +150,7 @@ class Topic:
 
 
 @pytest.fixture
-async def topic(pulsar_site: Site, pulsar_space: str) -> AsyncIterator[Topic]:
+async def topic(pulsar: PulsarServer, pulsar_site: Site, pulsar_space: str) -> AsyncIterator[Topic]:
     pulsar_site.serves(FLOW.format(space=pulsar_space, concurrency=CONCURRENCY), TEMPLATES)
     pulsar_site.answers(SAID, FAILED)
     prefix = f"persistent://{pulsar_space}/flow"
@@ -156,7 +159,7 @@ async def topic(pulsar_site: Site, pulsar_space: str) -> AsyncIterator[Topic]:
         listening(broker, f"{prefix}/out") as responses,
     ):
         requests = await broker.producer(f"{prefix}/in")
-        yield Topic(pulsar_space, pulsar_site, broker, requests, responses)
+        yield Topic(pulsar_space, pulsar_site, pulsar.admin_url, broker, requests, responses)
 
 
 def overtaken(responses: Sequence[Message], prefix: str) -> int:
