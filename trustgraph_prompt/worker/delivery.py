@@ -96,7 +96,7 @@ class Delivery:
 
     async def _run(self) -> Result | None:
         flow, desk, message = self._flow, self._desk, self._message
-        if isinstance(disposition := decide(self._known(None)), Settlement):
+        if self._crashes and isinstance(disposition := decide(self._known(None)), Settlement):
             await self._settler.settle(message, disposition, None)
             return None
         try:

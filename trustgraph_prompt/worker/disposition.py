@@ -368,7 +368,10 @@ _RULES_FOR: Final = {came: tuple(rule for rule in RULES if came in rule.came) fo
 
 def rule_for(known: Known) -> Rule:
     """The row of the table that counts."""
-    return next(rule for rule in _RULES_FOR[known.came] if rule.applies(known))
+    for rule in _RULES_FOR[known.came]:
+        if rule.applies(known):
+            return rule
+    raise AssertionError(f"no rule for {known}")
 
 
 def decide(known: Known) -> Disposition:

@@ -31,17 +31,17 @@ class Input:
     A `PromptRequest`, a `Chunk`, or a `TextCompletionRequest`.
 
     `buffer` is how many requests of a non-persistent topic wait in memory; more are dropped by the broker.
+    `persistent` says whether the topic keeps what is not acknowledged; it decides how messages are settled.
     """
 
     topic: str
     subscription: str
     kind: Literal["prompt-request", "chunk", "text-completion"] = "prompt-request"
     buffer: int = 1000
+    persistent: bool = field(init=False, compare=False)
 
-    @property
-    def persistent(self) -> bool:
-        """Whether the topic keeps what is not acknowledged; it decides how messages are settled."""
-        return topics.is_persistent(self.topic)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "persistent", topics.is_persistent(self.topic))
 
 
 @dataclass(frozen=True, slots=True)
