@@ -10,6 +10,7 @@ from time import time
 from typing import TypeVar
 
 from tenacity import RetryCallState, retry_if_exception_type, wait_exponential, wait_random_exponential
+from tenacity.wait import WaitBaseT
 
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 from trustgraph_prompt.retrying import error_of, retrying
@@ -67,7 +68,11 @@ async def until_stopped(
     return result
 
 
-async def through_outages(action: Callable[[], Awaitable[T]], sleep: Callable[[float], Awaitable[None]]) -> T:
+async def through_outages(
+    action: Callable[[], Awaitable[T]],
+    sleep: Callable[[float], Awaitable[None]],
+    pauses: WaitBaseT = _OUTAGE_PAUSES,
+) -> T:
     """The result of `action`, tried for as long as the broker is away. Raises any other `BrokerError`."""
 
     def tell(state: RetryCallState) -> None:
@@ -76,7 +81,7 @@ async def through_outages(action: Callable[[], Awaitable[T]], sleep: Callable[[f
     return await retrying(
         action,
         retry=_BROKER_IS_AWAY,
-        wait=_OUTAGE_PAUSES,
+        wait=pauses,
         before_sleep=tell,
         sleep=sleep,
     )

@@ -15,10 +15,11 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import time
+from typing import Final
 from uuid import uuid4
 
 import orjson
-from tenacity import wait_random_exponential
+from tenacity import wait_random, wait_random_exponential
 
 from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.errors import BrokerError
@@ -42,6 +43,9 @@ SECONDS_TO_LIVE = 86_400.0
 
 LONGEST_PAUSE = 10.0
 """Seconds before the table is opened again after it was lost."""
+
+OUTAGE_PAUSES: Final = wait_random(0.5, 1.0)
+"""Between two tries to write an entry: nothing begins before that."""
 
 
 class Solitude:
@@ -239,7 +243,7 @@ class InWork:
         """Publish an entry, through outages. What the broker does not take is not counted."""
         send = partial(self._producers.send, self.topic, record.encode(), key=name)
         try:
-            await through_outages(send, self._sleep)
+            await through_outages(send, self._sleep, OUTAGE_PAUSES)
         except BrokerError as error:
             log.error("what is in work is not written down, and crashes are not counted: %s", error)
         except Exception:
