@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 _CLOSING = {"{{": "}}", "{%": "%}", "{#": "#}"}
 _OPENING = re.compile(r"\{[{%#]")
-_STRING = r""""(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'"""
+# Of at most 200 characters: each quote that begins no string is looked at no further, whatever follows it.
+_STRING = r""""(?:[^"\\\n]|\\.){0,200}+"|'(?:[^'\\\n]|\\.){0,200}+'"""
 _WITHIN = {
     opening: re.compile(rf"(?:{_STRING})|(?P<open>\{{[{{%#]|\Z)|(?P<close>{re.escape(closing)})")
     for opening, closing in _CLOSING.items()
