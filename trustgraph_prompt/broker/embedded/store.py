@@ -96,21 +96,14 @@ class Store:
         self._database.execute("UPDATE topics SET compacted = 1 WHERE id = ?", (topic,))
         if self._is_read(topic):
             return
+        # Without a key it waits for the first subscription, as on any topic.
         self._database.execute(
-            "DELETE FROM messages WHERE topic = ?1 AND id NOT IN (SELECT message FROM deliveries) AND ("
-            # Without a key it waits for the first subscription, as on any topic.
-            " key IS NULL AND EXISTS (SELECT 1 FROM feeds WHERE topic = ?1) OR id < ("
-            "  SELECT max(id) FROM messages AS later WHERE later.topic = ?1 AND later.key = messages.key))",
+            "DELETE FROM messages WHERE topic = ?1 AND key IS NULL "
+            "AND (data = x'' OR EXISTS (SELECT 1 FROM feeds WHERE topic = ?1)) "
+            "AND NOT EXISTS (SELECT 1 FROM deliveries WHERE message = messages.id)",
             (topic,),
         )
-        # A deletion may go once there is nothing left that it deletes.
-        self._database.execute(
-            "DELETE FROM messages WHERE topic = ?1 AND data = x''"
-            " AND id NOT IN (SELECT message FROM deliveries) AND NOT EXISTS ("
-            "  SELECT 1 FROM messages AS earlier WHERE earlier.topic = ?1"
-            "  AND earlier.key = messages.key AND earlier.id < messages.id)",
-            (topic,),
-        )
+        self._drop_stale(topic, 0, self.last(topic))
 
     # Publishing
 
@@ -292,20 +285,7 @@ class Store:
         (needed,) = self._one(
             "SELECT min(room) FROM listeners WHERE topic = ? AND subscription IS NULL", topic
         )
-        for nobody_looks_it_up in (
-            "EXISTS (SELECT 1 FROM messages AS later"
-            " WHERE later.topic = ?1 AND later.key = messages.key AND later.id > messages.id)",
-            # A deletion may go once there is nothing left that it deletes.
-            "data = x'' AND NOT EXISTS (SELECT 1 FROM messages AS earlier"
-            " WHERE earlier.topic = ?1 AND earlier.key = messages.key AND earlier.id < messages.id)",
-        ):
-            self._database.execute(
-                "DELETE FROM messages WHERE topic = ?1 AND id > ?2 AND id <= ?3 AND key IS NOT NULL "
-                "AND EXISTS (SELECT 1 FROM topics WHERE id = ?1 AND compacted) "
-                "AND NOT EXISTS (SELECT 1 FROM deliveries WHERE message = messages.id) "
-                f"AND {nobody_looks_it_up}",
-                (topic, since, min(position, needed)),
-            )
+        self._drop_stale(topic, since, min(position, needed))
 
     def after(self, listener: Listener, position: int, limit: int) -> list[Message]:
         """The messages that follow a position, oldest first."""
@@ -409,6 +389,23 @@ class Store:
             "AND NOT EXISTS (SELECT 1 FROM deliveries WHERE message = messages.id)",
             (topic, key, message),
         )
+
+    def _drop_stale(self, topic: int, since: int, until: int) -> None:
+        """Delete what a table of the topic does not need of the messages in between."""
+        for needless in (
+            "EXISTS (SELECT 1 FROM messages AS later"
+            " WHERE later.topic = ?1 AND later.key = messages.key AND later.id > messages.id)",
+            # A deletion may go once there is nothing left that it deletes.
+            "data = x'' AND NOT EXISTS (SELECT 1 FROM messages AS earlier"
+            " WHERE earlier.topic = ?1 AND earlier.key = messages.key AND earlier.id < messages.id)",
+        ):
+            self._database.execute(
+                "DELETE FROM messages WHERE topic = ?1 AND id > ?2 AND id <= ?3 AND key IS NOT NULL "
+                "AND EXISTS (SELECT 1 FROM topics WHERE id = ?1 AND compacted) "
+                "AND NOT EXISTS (SELECT 1 FROM deliveries WHERE message = messages.id) "
+                f"AND {needless}",
+                (topic, since, until),
+            )
 
     def _drop_read(self, topic: int) -> None:
         """A reader has left: delete what only it kept from being dropped."""
