@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import inf
 
 from trustgraph_prompt.cost import Budget, Price, Usage
 from trustgraph_prompt.llm import Call, Message
@@ -45,7 +46,7 @@ class Allowance:
         question = Usage(estimate_messages(conversation), 0)
         if spent := self.spent():
             raise BudgetSpent(spent)
-        if (left := self.seconds_left()) is not None and left <= 0:
+        if self._seconds_of_work() <= 0:
             raise BudgetSpent(f"the {self._budget.work_seconds:g} seconds of work are over")
         if spent := self.spent(question):
             raise BudgetSpent(f"{spent} with a question of about {question.tokens} tokens")
@@ -60,8 +61,7 @@ class Allowance:
     def spent(self, more: Usage = Usage()) -> str | None:
         """What of the budget is used up, in words, once `more` is spent; None where something is left."""
         budget = self._budget
-        left = None if budget.seconds is None else self._began + budget.seconds - self._clock()
-        if left is not None and left <= 0:
+        if (left := self._seconds_to_wait()) <= 0:
             ended = "are over" if left > -2 else f"ended {-left:.0f} seconds ago"
             return f"the {budget.seconds:g} seconds of the budget {ended}"
         tokens = self._tokens + more.tokens
@@ -74,9 +74,15 @@ class Allowance:
 
     def seconds_left(self) -> float | None:
         """Until the budget's seconds, or those of work, are over; None where it has no end."""
-        limits = ((self._began, self._budget.seconds), (self._asked, self._budget.work_seconds))
-        ends = [since + seconds for since, seconds in limits if seconds is not None]
-        return min(ends) - self._clock() if ends else None
+        left = min(self._seconds_to_wait(), self._seconds_of_work())
+        return None if left == inf else left
+
+    def _seconds_to_wait(self) -> float:
+        return inf if self._budget.seconds is None else self._began + self._budget.seconds - self._clock()
+
+    def _seconds_of_work(self) -> float:
+        limit = self._budget.work_seconds
+        return inf if limit is None else self._asked + limit - self._clock()
 
     def pay(self, call: Call, usage: Usage, written: str, *, failed: bool) -> float | None:
         """Count a call that was made, and say what it cost; None without a price.
