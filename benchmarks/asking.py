@@ -9,21 +9,19 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import multiprocessing
 import random
 import re
 import resource
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from multiprocessing.connection import Connection
+from collections.abc import Awaitable, Callable
 from statistics import median
 from typing import ClassVar
 
 import aiohttp
 import orjson
 
+from tests.support.benchmark_server import server
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.llm import Call, Limiter, Limits, Message, OpenAIProvider
 from trustgraph_prompt.prompts import PromptDefinition, Question
@@ -114,28 +112,6 @@ class Server(asyncio.Protocol):
             # no model takes the same time twice; answers that did would come in ever larger crowds
             delay *= random.uniform(0.9, 1.1)
             asyncio.get_running_loop().call_later(delay, self._transport.write, response)
-
-
-def serve(port: Connection) -> None:
-    async def main() -> None:
-        server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0, backlog=IN_FLIGHT)
-        port.send(server.sockets[0].getsockname()[1])
-        await server.serve_forever()
-
-    asyncio.run(main())
-
-
-@asynccontextmanager
-async def server() -> AsyncIterator[str]:
-    """The base URL of a server for the time of the block."""
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
-    process.start()
-    try:
-        yield f"http://127.0.0.1:{await asyncio.to_thread(ours.recv)}/v1"
-    finally:
-        process.terminate()
-        process.join()
 
 
 async def cpu(work: Callable[[], Awaitable[object]], times: int) -> float:
@@ -260,7 +236,7 @@ def resident_megabytes() -> float:
 
 async def main() -> None:
     print(f"CPU time of the client, Python {sys.version.split()[0]}\n")
-    async with server() as url:
+    async with server(Server, IN_FLIGHT) as url:
         await overhead(url)
         await chunks(url)
         await throughput(url)

@@ -7,17 +7,15 @@ with 429: at random, or all that goes beyond a token bucket.
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import random
 import re
 import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
-from multiprocessing.connection import Connection
+from collections.abc import AsyncGenerator
 
 import orjson
 
+from tests.support.benchmark_server import server
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.errors import ProviderRateLimit
 from trustgraph_prompt.llm import Call, Delta, Limiter, Limits, OpenAIProvider
@@ -87,28 +85,6 @@ class Server(asyncio.Protocol):
         return refuses
 
 
-def serve(port: Connection) -> None:
-    async def main() -> None:
-        server = await asyncio.get_running_loop().create_server(Server, "127.0.0.1", 0)
-        port.send(server.sockets[0].getsockname()[1])
-        await server.serve_forever()
-
-    asyncio.run(main())
-
-
-@asynccontextmanager
-async def server() -> AsyncIterator[str]:
-    """The base URL of a server for the time of the block."""
-    ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
-    process.start()
-    try:
-        yield f"http://127.0.0.1:{await asyncio.to_thread(ours.recv)}/v1"
-    finally:
-        process.terminate()
-        process.join()
-
-
 class Counted(Around):
     """A provider whose calls are counted by how they ended."""
 
@@ -151,7 +127,7 @@ async def main() -> int:
         missed += not good
         print(f"  {name:36} {rate:8.1f}/s {refused:8.1%} refused   {text}{'' if good else '   MISSED'}")
 
-    async with server() as url:
+    async with server(Server) as url:
         undisturbed, _ = await answered(url, "0")
         row("nothing refused", undisturbed, 0.0, "", True)
         for name, how in (("10 % refused", "10"), ("10 % refused, Retry-After: 2", "10 retry-after")):
