@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -38,3 +40,20 @@ def run(
         timeout=100,
         check=False,
     )
+
+
+@contextmanager
+def started(*arguments: object, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """The command, running until the block ends."""
+    process = subprocess.Popen(
+        [str(PROGRAM), *map(str, arguments)],
+        env=environment(**variables),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import DOCUMENT, PROGRAM, ROOT, SCRIPTED, environment, run
+from tests.support.command import DOCUMENT, PROGRAM, ROOT, SCRIPTED, environment, run, started
 from trustgraph_prompt.broker import connect
 
 COMMANDS = [
@@ -269,13 +269,7 @@ class TestConfig:
         shown = "default/template.\\u001b]0;owned\\u0007\\u009b2J"
         assert run("config", "list", *broker).stdout == f"{shown}\n"
         assert not {"\x1b", "\x9b"} & set(run("config", "list", "--json", *broker).stdout)
-        with subprocess.Popen(
-            [str(PROGRAM), "config", "watch", *broker],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as watch:
+        with started("config", "watch", *broker) as watch:
             assert watch.stderr is not None
             assert watch.stdout is not None
             assert "prompt-report yet" in watch.stderr.readline()

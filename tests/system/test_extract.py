@@ -9,14 +9,12 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.command import DOCUMENT, PROGRAM, RECORDING, SCRIPTED, environment, run
+from tests.support.command import DOCUMENT, PROGRAM, RECORDING, SCRIPTED, environment, run, started
 from tests.support.model_server import ModelServer, Reply, Then, streamed
 from trustgraph_prompt.llm import ScriptedAnswer, recording
 
@@ -213,23 +211,6 @@ def slow_recording(tmp_path: Path) -> str:
     path = tmp_path / "slow.jsonl"
     path.write_text("\n".join(map(json.dumps, slow)))
     return f"scripted:{path}"
-
-
-@contextmanager
-def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """The command, running."""
-    process = subprocess.Popen(
-        [str(PROGRAM), *map(str, arguments)],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def wait_for_objects(out: Path, process: subprocess.Popen[str], seconds: float = 60) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from tests.support.command import PROGRAM, environment, run
+from tests.support.command import run, started
 from tests.support.pulsar_server import PulsarServer
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.broker.topics import dead_letter_topic
@@ -108,13 +107,7 @@ def test_a_watch_waits_for_a_topic_that_nobody_has_made(
     command: Command, variables: dict[str, str], pulsar: PulsarServer, pulsar_space: str, tmp_path: Path
 ) -> None:
     (tmp_path / "say.prompt").write_text('prompt say:\n    text: "Say it."\n')
-    with subprocess.Popen(
-        [str(PROGRAM), "config", "watch"],
-        env=environment(**variables, PYTHONUNBUFFERED="1"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as watch:
+    with started("config", "watch", **variables, PYTHONUNBUFFERED="1") as watch:
         assert watch.stdout is not None
         assert watch.stderr is not None
         waiting = {watch.stderr.readline().partition(":")[0] for _ in range(2)}
