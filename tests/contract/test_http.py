@@ -41,12 +41,12 @@ async def test_thousands_of_notes_are_counted() -> None:
 
 
 GARBAGE = {
-    "no HTTP": b"garbage\r\n\r\n",
+    "not HTTP": b"garbage\r\n\r\n",
     "the beginning of TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n",
     "a header without a colon": b"GET /readyz HTTP/1.1\r\nBad header\r\n\r\n",
     "a version of nobody": b"GET / HTTP/9.9\r\n\r\n",
     "a long line": b"GET /" + b"x" * 20_000 + b" HTTP/1.1\r\n\r\n",
-    "a URL that is none": b"GET http://[ HTTP/1.1\r\nHost: a\r\n\r\n",
+    "an invalid URL": b"GET http://[ HTTP/1.1\r\nHost: a\r\n\r\n",
 }
 
 

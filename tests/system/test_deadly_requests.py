@@ -57,7 +57,7 @@ def place(request: pytest.FixtureRequest) -> tuple[Site, str]:
 
 
 async def kept_running(site: Site, model: DeadlyModel, until: Callable[[], Awaitable[object]]) -> int:
-    """Start a worker whenever there is none, as Kubernetes does; how many died."""
+    """Start a worker whenever none is running, as Kubernetes does; returns how many died."""
     enough, died = asyncio.ensure_future(until()), 0
     while not enough.done():
         model.worker = await site.begin()

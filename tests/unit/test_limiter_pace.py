@@ -78,7 +78,7 @@ def beyond(rate: float, burst: int) -> Refuses:
 
 
 async def keep_busy(server: Server, in_flight: int, seconds: float, *, requests: int = 1000) -> Limits:
-    """Always have more requests than places; who is refused comes back a little later."""
+    """Keep more requests waiting than there are places; a refused one comes back a little later."""
     limits = Limits(in_flight, clock=now)
     limiter, chance, end = Limiter(server, limits), random.Random(3), now() + seconds
 

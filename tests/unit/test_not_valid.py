@@ -64,7 +64,7 @@ GIVEN_LATER: dict[str, tuple[Callable[[], Awaitable[object]], str]] = {
     "a Pulsar without a host": (lambda: connect("pulsar://"), "a host is missing"),
     "a token with blanks": (
         lambda: authorization(Access(token="two words")),
-        "the token is not valid: it has blanks, or what is not printable ASCII",
+        "the token is not valid: it has blanks or characters that are not printable ASCII",
     ),
 }
 

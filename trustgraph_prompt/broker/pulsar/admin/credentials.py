@@ -45,7 +45,7 @@ async def authorization(access: Access) -> str | None:
     if token is None:
         return None
     if not token.isascii() or not token.isprintable() or " " in token:
-        wrong = "it is empty" if not token else "it has blanks, or what is not printable ASCII"
+        wrong = "it is empty" if not token else "it has blanks or characters that are not printable ASCII"
         raise ConfigError(f"the token is not valid: {wrong}", where="credentials")
     return f"Bearer {token}"
 
