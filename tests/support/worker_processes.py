@@ -27,6 +27,7 @@ class Process:
         self.log: list[str] = []
         self._reading = asyncio.create_task(self._read())
         self.kill, self.send_signal = process.kill, process.send_signal
+        self.pid = process.pid
 
     async def shows(self, path: str, text: str, seconds: float = 60) -> None:
         """Wait until a page of the process says something."""

@@ -18,7 +18,7 @@ second, and only shared subscriptions of persistent topics know them: to others 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
@@ -229,6 +229,16 @@ class Broker(Protocol):
 
     async def caller(self, request: str, response: str) -> Caller:
         """A caller that hears on `response` before this returns."""
+
+    async def bury_unreceivable(
+        self, topic: str, subscription: str, consumers: int, properties: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Bury, by their ids, the first messages of a subscription that kill whoever receives them.
+
+        Nothing is looked for while so many consumers are there, as then none has died. The dead letters have
+        `properties` and no payload. Returns the ids. Raises `BrokerError`, and `ConfigError` where there is
+        nobody to ask.
+        """
 
     async def close(self) -> None:
         """Close whatever was opened here. Idempotent."""

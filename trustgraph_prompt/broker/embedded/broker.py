@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -68,6 +69,12 @@ class EmbeddedBroker:
 
     async def caller(self, request: str, response: str) -> TopicCaller:
         return self._handles.keep(await TopicCaller.open(self, request, response))
+
+    async def bury_unreceivable(
+        self, topic: str, subscription: str, consumers: int, properties: Mapping[str, str]
+    ) -> Sequence[str]:
+        """There are none: a message is received as it was sent, and that is bounded."""
+        return ()
 
     async def subscriptions(self) -> dict[str, frozenset[str]]:
         """The persistent topics with their subscriptions. (Whoever opens a topic makes it.)"""
