@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -134,6 +135,7 @@ def test_a_schema_has_a_description_and_bases() -> None:
         ('"""\n\tone\n\t\ttwo\n"""', "one\n\ttwo\n"),
         ('"""a \\n b \\ """', "a \\n b \\ "),
         ('""""quoted" word"""', '"quoted" word'),
+        ("'''\n    it's\n      \"\"\"two\"\"\" \\n\n    '''", 'it\'s\n  """two""" \\n\n'),
     ],
 )
 def test_texts(written: str, text: str) -> None:
@@ -179,6 +181,66 @@ def test_a_prompt() -> None:
     assert prompt.examples == (
         ExampleDef("one", {"terms": {"name": "You"}, "reads": []}),
         ExampleDef(None, {"refuses": 1}),
+    )
+
+
+APART = """
+prompt review using model "main" expecting Finding[]
+
+prompt other: "Hello."
+
+schema Finding:
+    title: string
+
+prompt review:
+    attempts: 2
+    model: {temperature: 0}
+    escalate if ~ "NO"
+    example "one":
+        reads: []
+
+prompt review expecting list[Finding]: '''
+    A draft.
+    '''
+
+prompt review using model "main": '''
+    Review this: {{ code }}
+    '''
+    attempts: 2.0
+    model: {temperature: 0, max-tokens: 400}
+    escalate if contains "NEVER"
+    example "two":
+        refuses: 1
+
+prompt review: ""
+"""
+
+
+def test_a_prompt_is_declared_in_several_places() -> None:
+    review, other = parse(APART).prompts
+    assert (review.name, other.name) == ("review", "other")
+    assert review.text == "Review this: {{ code }}\n"
+    assert review.model == "main"
+    assert review.expecting == ListOf(Name("Finding"))
+    assert review.settings == {"attempts": 2, "model": {"temperature": 0, "max-tokens": 400}}
+    assert review.escalation == EscalationCondition("contains", "NEVER")
+    assert [example.name for example in review.examples] == ["one", "two"]
+    assert review.at == Position(2, 8)
+    assert review.places["/text"] == Position(20, 35)
+    assert review.places["/model/temperature"] == Position(11, 26)
+    assert review.places["/model/max-tokens"] == Position(24, 41)
+
+
+def test_the_declarations_of_a_prompt_stand_in_any_order() -> None:
+    first, second, third = (
+        "prompt x using model 'm'\n",
+        "prompt x expecting int[]:\n  attempts: 2\n",
+        "prompt x: 'a'\n  escalate if ~ 'no'\n",
+    )
+    whole = parse(first + second + third)
+    assert all(parse("".join(order)) == whole for order in permutations((first, second, third)))
+    assert (
+        parse("prompt x using model 'm' expecting int[]: 'a'\n  attempts: 2\n  escalate if ~ 'no'") == whole
     )
 
 
@@ -243,6 +305,7 @@ def test_prompts_may_expect_types_of_all_kinds() -> None:
 
 def test_the_blocks_of_the_guide_are_texts_of_the_language() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "schema-language.md").read_text("utf-8")
-    whole, outline = re.findall(r"^```prompt\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    whole, outline, apart = re.findall(r"^```prompt\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
     assert format(whole).startswith("# What a review finds.\nschema Source:\n")
+    assert len(parse(whole + apart).prompts) == 1
     assert parse(outline.replace("TYPE", "any[]")).prompts[0].name == "NAME"

@@ -162,23 +162,21 @@ class Builder(Transformer_NonRecursive[Token, Any]):
     def prompt(self, name: Token, *parts: Any) -> nodes.PromptDef:
         pairs = _all(parts, _Pair)
         texts = _all(parts, _Text) + [self._text_of(pair) for pair in pairs if pair.key == "text"]
-        if not any(text.text.strip() for text in texts):
-            expected = 'text: """…""", or a text after the colon'
-            self._wrong(f"the prompt {name} has no text", place(name), "nothing", expected)
-        text = self._one(texts, "the text") or _Text("", place(name))
+        text = self._one(texts, "the text")
         model = self._one(_all(parts, _Model), "the model")
         expecting = self._one(_all(parts, _Expecting), "what is expected")
         settings = self._settings([pair for pair in pairs if pair.key != "text"])
         return nodes.PromptDef(
             self._name(name),
-            text.text,
+            "" if text is None else text.text,
             None if model is None else model.name,
             None if expecting is None else expecting.type,
             "json" if expecting is None else expecting.layout,
             settings.value,
             self._one(_all(parts, nodes.EscalationCondition), "when to escalate"),
             tuple(_all(parts, nodes.ExampleDef)),
-            {"/text": text.at, **settings.parts},
+            settings.parts if text is None else {"/text": text.at, **settings.parts},
+            None if model is None else model.at,
             at=place(name),
         )
 

@@ -61,8 +61,6 @@ def _check_names(file: File, names: Names) -> Iterator[Problem]:
             yield Problem("this is the name of a type", schema.at, schema.name, "another name for the schema")
     for again, first in twice(file.schemas):
         yield Problem(f"the schema {again.name} is there already{_line(first.at)}", again.at)
-    for prompt, former in twice(file.prompts):
-        yield Problem(f"the prompt {prompt.name} is there already{_line(former.at)}", prompt.at)
 
 
 def _check_bases(file: File, names: Names) -> Iterator[Problem]:

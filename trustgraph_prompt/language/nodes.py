@@ -200,8 +200,9 @@ class PromptDef(Node):
     """`prompt name using model "m" expecting T as jsonl:`.
 
     `expecting` is None for a text; `layout` says how the answer is laid out otherwise. `text` is the template
-    of the question. `settings` are the other keys of a prompt's entry as they are written; `places` are their
-    positions by JSON Pointer (`/model/temperature`), and that of the text (`/text`).
+    of the question; of several declarations of a prompt, one has it. `settings` are the other keys of a
+    prompt's entry as they are written; `places` are their positions by JSON Pointer (`/model/temperature`),
+    and that of the text (`/text`).
     """
 
     name: str
@@ -213,6 +214,7 @@ class PromptDef(Node):
     escalation: EscalationCondition | None = None
     examples: tuple[ExampleDef, ...] = ()
     places: Mapping[str, Position] = field(default_factory=dict, compare=False, repr=False)
+    model_at: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
