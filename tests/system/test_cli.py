@@ -242,10 +242,10 @@ class TestFormat:
 
     def test_changes_nothing_where_one_cannot_be_read(self, tmp_path: Path) -> None:
         (tmp_path / "a.prompt").write_text("prompt a :  'x'\n")
-        (tmp_path / "b.prompt").write_text("prompt b\n")
+        (tmp_path / "b.prompt").write_text("prompt b using\n")
         result = run("format", tmp_path)
         assert result.returncode == 2
-        assert "b.prompt:1:9" in result.stderr
+        assert "b.prompt:1:15" in result.stderr
         assert (tmp_path / "a.prompt").read_text() == "prompt a :  'x'\n"
 
     def test_a_folder_without_files_of_the_language_is_an_error(self, tmp_path: Path) -> None:

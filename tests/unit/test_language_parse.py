@@ -10,6 +10,7 @@ import pytest
 
 from trustgraph_prompt.language import format, parse
 from trustgraph_prompt.language.nodes import (
+    Annotated,
     Constraint,
     Default,
     EscalationCondition,
@@ -26,6 +27,7 @@ from trustgraph_prompt.language.nodes import (
     Union,
 )
 
+BOUNDS = (Constraint("min", (1,)), Constraint("max", (9,)))
 STRING, INT = Scalar("string"), Scalar("int")
 
 
@@ -59,6 +61,16 @@ def field(text: str) -> SchemaField:
         ("A | B", Union((Name("A"), Name("B")))),
         ("X[]", ListOf(Name("X"))),
         ("list[\n  string |\n  int\n]", ListOf(Union((STRING, INT)))),
+        ("(string @length(3))[]", ListOf(Annotated(STRING, (Constraint("length", (3,)),)))),
+        ("list[string 'One word.']", ListOf(Annotated(STRING, (), "One word."))),
+        (
+            "map[\n  int\n  @max(9)\n  @min(1)\n  'How many.'\n]",
+            MapOf(Annotated(INT, BOUNDS, "How many.")),
+        ),
+        ("(string | null 'If any.')[]", ListOf(Annotated(Optional(STRING), (), "If any."))),
+        ("(string 'a') | (int 'b')", Union((Annotated(STRING, (), "a"), Annotated(INT, (), "b")))),
+        ("((string 'a'))?", Optional(Annotated(STRING, (), "a"))),
+        ("((int @min(1)) @max(9) 'a')[]", ListOf(Annotated(INT, BOUNDS, "a"))),
     ],
 )
 def test_types(text: str, type: TypeExpr) -> None:
@@ -81,6 +93,16 @@ def test_constraints_stand_before_or_after_the_default_in_any_order() -> None:
     assert read == SchemaField(
         "f", INT, (Constraint("min", (1,)), Constraint("max", (9,))), Default(5), "About."
     )
+
+
+def test_what_brackets_say_of_the_type_of_a_field_the_field_says() -> None:
+    assert field("f: (int @min(1) 'a') @max(9)") == field("f: int @min(1) @max(9) 'a'")
+
+
+@pytest.mark.parametrize("text", ["f?: int", "f ? : int", "'f'?: int"])
+def test_a_field_may_be_missing_but_not_null(text: str) -> None:
+    assert field(text) == SchemaField("f", INT, may_be_missing=True)
+    assert not field(text).is_required
 
 
 @pytest.mark.parametrize(

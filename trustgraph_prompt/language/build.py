@@ -105,14 +105,17 @@ class Builder(Transformer_NonRecursive[Token, Any]):
     def about(self, text: Token) -> _Text:
         return _Text(self._unquoted(text), place(text))
 
-    def field(self, name: Token, type: TypeExpr, *rest: Any) -> nodes.SchemaField:
-        description = next((self._unquoted(one) for one in rest if isinstance(one, Token)), None)
+    def field(self, name: Token, missing: Token | None, type: TypeExpr, *rest: Any) -> nodes.SchemaField:
+        said = self.annotated(self._shallow(type), *rest)
+        if not isinstance(said, nodes.Annotated):
+            said = nodes.Annotated(said)
         return nodes.SchemaField(
             self._name(name),
-            self._shallow(type),
-            tuple(sorted(_all(rest, nodes.Constraint), key=lambda one: ORDER.get(one.name, len(ORDER)))),
+            said.type,
+            said.constraints,
             next(iter(_all(rest, nodes.Default)), None),
-            description,
+            said.description,
+            missing is not None,
             at=place(name),
         )
 
@@ -133,6 +136,21 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         if name in ("true", "false"):
             return nodes.Literal(name == "true", at=at)
         return nodes.Scalar(str(name), at=at) if name in SCALARS else nodes.Name(str(name), at=at)
+
+    def annotated(self, type: TypeExpr, *rest: Any) -> TypeExpr:
+        constraints = _all(rest, nodes.Constraint)
+        token = next((one for one in rest if isinstance(one, Token)), None)
+        if token is None and not constraints:
+            return type
+        description = None if token is None else self._unquoted(token)
+        if isinstance(type, nodes.Annotated):  # brackets within brackets
+            if token is not None and type.description is not None:
+                self._wrong("the description stands twice", place(token))
+            constraints = [*type.constraints, *constraints]
+            description = type.description if token is None else description
+            type = type.type
+        in_order = sorted(constraints, key=lambda one: ORDER.get(one.name, len(ORDER)))
+        return nodes.Annotated(type, tuple(in_order), description, at=type.at)
 
     def bracketed(self, name: Token, item: TypeExpr | None) -> TypeExpr:
         at = place(name)

@@ -71,6 +71,7 @@ _PARTS: Mapping[str, frozenset[str]] = {
     "FIELD": frozenset(("STRING",)),
     "KEY": frozenset(("STRING",)),
     "PROMPT_NAME": frozenset(("STRING",)),
+    "COLON": frozenset(("QMARK",)),
 }
 
 
