@@ -89,6 +89,8 @@ def push(
     told = f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}"
 
     async def publish(connected: Broker) -> bool:
+        present = await config.entries(connected, workspace, topic=topic)
+        config.check_room(workspace, present.keys() | {f"{workspace}/{key}" for key in entries})
         if wait is None:
             await config.push(connected, workspace, entries, topic=topic)
             typer.echo(told)

@@ -16,11 +16,12 @@ from functools import partial
 from time import time
 
 from trustgraph_prompt.broker import Broker, Message, Table
-from trustgraph_prompt.errors import BrokerClosed, ConfigError
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts.prompt_set import MAX_PROMPTS, PREFIX
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.producers import Producers
-from trustgraph_prompt.worker.reports import Reports
+from trustgraph_prompt.worker.reports import SECONDS_FOR_A_REPORT, Reports, refused_keys
 from trustgraph_prompt.worker.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class Prompts(Mapping[str, PromptSet]):
 
         Several workspaces may be replaced at a time, each by one task.
         """
-        self._entries[workspace] = dict(entries)
+        self._entries[workspace] = dict(sorted(entries.items()))
         return (await self._build({workspace}))[workspace]
 
     def forget(self, workspace: str) -> None:
@@ -158,12 +159,26 @@ class ConfigTopic:
         for key, message in sorted(there.items(), key=lambda each: each[1].published):
             if id := message.properties.get(PUSH):
                 pushes.setdefault(id, []).append(key)
+        refused = await self._refused_before(there)
+        in_order = sorted(there.items(), key=lambda each: (each[0] in refused, each[1].published))
         await self._swap(
             {key: data for key, data in gone.items() if key not in waiting}
-            | {key: message.data for key, message in there.items()},
+            | {key: message.data for key, message in in_order},
             pushes,
         )
         self._reports.announce({})
+
+    async def _refused_before(self, keys: Collection[str]) -> Collection[str]:
+        """Which entries workers have refused, where there may be too many: what was served goes on to be."""
+        if len(keys) + len(self._prompts.base.prompts) <= MAX_PROMPTS:
+            return ()
+        try:
+            async with asyncio.timeout(SECONDS_FOR_A_REPORT):
+                return await refused_keys(self._broker, self._topic)
+        except (BrokerError, TimeoutError) as error:
+            why = error or "no answer"
+            log.warning("%s: which entries were refused before cannot be read: %s", self._topic, why)
+            return ()
 
     async def follow(self) -> None:
         """Swap in what is published after `load`, in order, until closed. Raises `BrokerError`."""
@@ -382,6 +397,17 @@ async def entries(broker: Broker, workspace: str | None = None, *, topic: str = 
         }
     finally:
         await table.close()
+
+
+def check_room(workspace: str, keys: Collection[str]) -> None:
+    """Raises `ConfigError` for keys of the topic that are more prompts than a workspace may have."""
+    count = sum(key.startswith(f"{workspace}/{PREFIX}") for key in keys)
+    if count > MAX_PROMPTS:
+        raise ConfigError(
+            f"workspace {workspace} would have too many prompts",
+            found=f"{count:,}",
+            expected=f"at most {MAX_PROMPTS:,}",
+        )
 
 
 async def push(

@@ -206,6 +206,15 @@ class Listener:
         return announcement
 
 
+async def refused_keys(broker: Broker, config_topic: str) -> set[str]:
+    """The keys of entries that workers have refused. Raises `BrokerError`."""
+    table = await broker.table(config_topic + REPORT)
+    try:
+        return {key for key in table.entries if not key.startswith(WORKER)}
+    finally:
+        await table.close()
+
+
 def _record(key: str, error: ConfigError) -> bytes:
     return wire.encode(
         {
