@@ -35,7 +35,8 @@ async def serve(address: str, health: Health, metrics: Metrics) -> AsyncIterator
 
     async def exposition() -> web.Response:
         return web.Response(
-            body=metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+            body=await metrics.exposition(),
+            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
         )
 
     pages: dict[str, Page] = {"/livez": livez, "/readyz": readyz, "/metrics": exposition}
