@@ -15,7 +15,8 @@ from trustgraph_prompt.broker.embedded.handles import (
     PersistentConsumer,
     VolatileConsumer,
 )
-from trustgraph_prompt.broker.embedded.link import MEMORY, Link
+from trustgraph_prompt.broker.embedded.link import Link
+from trustgraph_prompt.broker.embedded.place import MEMORY
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.protocol import SubscriptionType
 from trustgraph_prompt.broker.table import ReaderTable

@@ -13,6 +13,7 @@ from trustgraph_prompt.broker import envelope, topics
 from trustgraph_prompt.broker.closing import Ending
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.link import Link
+from trustgraph_prompt.broker.embedded.place import FileGone
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
@@ -46,7 +47,7 @@ class _Waiting:
         self._check_open()
         try:
             async with asyncio.timeout(CHECK_SECONDS):
-                await self._link.run(lambda store: store.check_present(self._listener), Effect.READ)
+                await self._link.check(self._listener)
         except TimeoutError:
             raise BrokerUnavailable(f"{self.topic}: no answer in {CHECK_SECONDS:g} s") from None
 
@@ -56,7 +57,7 @@ class _Waiting:
 
     async def _leave(self) -> None:
         listener = self._listener.id
-        with suppress(BrokerClosed):  # with its connection its place went too
+        with suppress(BrokerClosed, FileGone):  # with its connection its place goes too
             await self._link.run(lambda store: store.leave(listener))
         self._link.unlisten(self._listener, self._bell)
 

@@ -14,14 +14,13 @@ from typing import Final, TypeVar
 from trustgraph_prompt.broker.closing import Ending, each
 from trustgraph_prompt.broker.embedded.engine import Effect, Engine
 from trustgraph_prompt.broker.embedded.peers import Peers
+from trustgraph_prompt.broker.embedded.place import MEMORY, FileGone
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-MEMORY: Final = ":memory:"
 
 #: How often a process looks for the dead, and for news it was not told of.
 _PATROL_SECONDS: Final = 1.0
@@ -61,6 +60,12 @@ class Link:
             raise BrokerClosed("the broker has been closed")
         return await self._engine.run(step, effect)
 
+    async def check(self, listener: Listener) -> None:
+        """Whether the listener's place still stands, and what is sent to it now would be kept."""
+        if self._closed:
+            raise BrokerClosed("the broker has been closed")
+        await self._engine.check(lambda store: store.check_present(listener))
+
     def listen(self, listener: Listener) -> asyncio.Event:
         """The event that is set whenever one of the listener's topics may have news."""
         bell = asyncio.Event()
@@ -92,7 +97,7 @@ class Link:
         if self._patrol:
             self._patrol.cancel()
             await asyncio.wait({self._patrol})
-        with suppress(BrokerClosed):
+        with suppress(BrokerClosed, FileGone):
             await self._engine.run(lambda store: store.disconnect(self.connection))
 
     async def _end(self) -> None:

@@ -40,6 +40,11 @@ class Store:
         """Make sure of the tables."""
         schema.prepare(self._database)
 
+    def rewrite(self) -> None:
+        """Write something that is there already."""
+        (version,) = self._one("PRAGMA user_version")
+        self._database.execute(f"PRAGMA user_version = {version}")
+
     # Connections
 
     def connect(self) -> int:
