@@ -117,6 +117,7 @@ class Watch:
         one_of_many = answers and part.renew is not None
         said = self._notes if one_of_many else self._health.waiting
         said[part.name] = lasting(part.trouble, part.since)
+        part.since = min(part.since, self._clock())  # the clock may have been put back
         if gone or (answers and self._clock() - part.since > SECONDS_TO_RENEWAL):
             part.begin_renewal()
 

@@ -61,8 +61,11 @@ class Engine:
     `committed` is called in the engine's thread with the topics that a commit touched.
     """
 
-    def __init__(self, path: str, committed: Callable[[Store, set[int]], None]) -> None:
+    def __init__(
+        self, path: str, committed: Callable[[Store, set[int]], None], clock: Callable[[], float]
+    ) -> None:
         self._path = path
+        self._clock = clock
         self._committed = committed
         self._loop = asyncio.get_running_loop()
         self._steps: queue.SimpleQueue[_Step | None] = queue.SimpleQueue()
@@ -105,7 +108,7 @@ class Engine:
             self._refuse(BrokerUnavailable(f"{self._path}: cannot be opened: {error}"))
             return
         with contextlib.closing(database):
-            store = Store(database)
+            store = Store(database, self._clock)
             while batch := self._next_batch():
                 self._commit(database, store, batch)
 

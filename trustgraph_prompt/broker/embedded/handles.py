@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -63,7 +62,7 @@ class _Waiting:
 
     async def _news(self, due: float | None = None) -> None:
         """Wait until a topic was touched, this was stopped, or a delayed message has fallen due."""
-        timeout = None if due is None else max(0.0, due - time.time())
+        timeout = None if due is None else max(0.0, due - self._link.clock())
         try:
             async with asyncio.timeout(timeout):
                 await self._bell.wait()

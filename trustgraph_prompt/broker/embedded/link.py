@@ -29,13 +29,14 @@ _PATROL_SECONDS: Final = 1.0
 class Link:
     """A connection to the store. Waiting is an `asyncio.Event` that somebody's commit sets."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, clock: Callable[[], float]) -> None:
         if path != MEMORY:
             path = _real(path)
         self.path = path
         self.connection = 0
         self._loop = asyncio.get_running_loop()
-        self._engine = Engine(path, self._committed)
+        self.clock = clock
+        self._engine = Engine(path, self._committed, clock)
         self._bells: defaultdict[int, set[asyncio.Event]] = defaultdict(set)
         self._peers: Peers | None = None
         self._patrol: asyncio.Task[None] | None = None
@@ -45,8 +46,8 @@ class Link:
         self._ending = Ending(lambda: each([self._depart, self._end]))
 
     @classmethod
-    async def open(cls, path: str) -> Link:
-        link = cls(path)
+    async def open(cls, path: str, clock: Callable[[], float]) -> Link:
+        link = cls(path, clock)
         try:
             await link._start()
         except BaseException:
