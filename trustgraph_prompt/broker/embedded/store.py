@@ -17,7 +17,7 @@ import orjson
 
 from trustgraph_prompt.broker.embedded import schema
 from trustgraph_prompt.broker.embedded.delays import Delays
-from trustgraph_prompt.broker.protocol import Message
+from trustgraph_prompt.broker.protocol import MAX_BUFFERED, Message
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, SubscriptionBusy
 
 
@@ -143,8 +143,8 @@ class Store:
         """Hand the message to one consumer with room of each subscription of a non-persistent topic."""
         takers = self._database.execute(
             "SELECT subscription, id, max(room) FROM listeners "
-            "WHERE topic = ? AND room > 0 GROUP BY subscription",
-            (topic,),
+            "WHERE topic = ? AND room > 0 AND bytes + ? <= ? GROUP BY subscription",
+            (topic, len(data), MAX_BUFFERED),
         ).fetchall()
         message = self._message(topic, data, key, properties, self._clock())
         for subscription, listener, _ in takers:
@@ -152,7 +152,9 @@ class Store:
                 "INSERT INTO deliveries (subscription, message, holder) VALUES (?, ?, ?)",
                 (subscription, message, listener),
             )
-            self._database.execute("UPDATE listeners SET room = room - 1 WHERE id = ?", (listener,))
+            self._database.execute(
+                "UPDATE listeners SET room = room - 1, bytes = bytes + ? WHERE id = ?", (len(data), listener)
+            )
         if takers:
             self.touched.add(topic)
         else:
@@ -212,7 +214,8 @@ class Store:
         message = self._read(row[0])
         self.acknowledge(listener.subscription, row[0])
         self._database.execute(
-            "UPDATE listeners SET room = room + 1 WHERE id = ? AND room >= 0", (listener.id,)
+            "UPDATE listeners SET room = room + 1, bytes = max(0, bytes - ?) WHERE id = ? AND room >= 0",
+            (len(message.data), listener.id),
         )
         return message
 
