@@ -25,6 +25,9 @@ from typing import Final, Literal, Protocol
 #: How long a broker may take to say that a consumer's place still stands.
 CHECK_SECONDS: Final = 10.0
 
+#: What messages may take that wait in the buffer of a non-persistent consumer, all together, in bytes.
+MAX_BUFFERED: Final = 64_000_000
+
 SubscriptionType = Literal["shared", "exclusive"]
 
 
@@ -212,8 +215,9 @@ class Broker(Protocol):
     ) -> Consumer:
         """Subscribe, from the earliest message where the subscription is new and the topic persistent.
 
-        `buffer` is how many messages a non-persistent consumer has room for before any is dropped; it
-        holds at most twice as many, and of a topic with partitions as many again for each further one.
+        `buffer` is how many messages a non-persistent consumer has room for before any is dropped, as long
+        as their data are no more than 64 MB; it holds at most twice as many, and of a topic with partitions
+        as many again for each further one.
         Raises `SubscriptionBusy` when an exclusive subscription is taken, `TopicInvalid`,
         `BrokerUnavailable`.
         """
