@@ -101,6 +101,7 @@ class Reason(StrEnum):
     SCHEMA_VALUE_ERROR = "schema_value_error"
     INVARIANT_VIOLATION = "invariant_violation"
     UNSUPPORTED_VERSION = "unsupported_version"
+    TOO_LARGE = "too_large"
     PROVIDER_ERROR = "provider_error"
     BUDGET_SPENT = "budget_spent"
 
