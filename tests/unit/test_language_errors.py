@@ -223,6 +223,11 @@ def test_a_long_text_does_not_hide_what_is_wrong_behind_it() -> None:
     assert len(wrong(long + "prompt y\n  oops\nschema A:\n  a int\nschema B:\n  b: strng\n")) == 3
 
 
+def test_a_text_that_is_too_large_is_said_to_be_so_once() -> None:
+    said = wrong("schema A b\n" + "prompt p: 'a'\n" * 15_000)
+    assert [one.split(" ", 1)[1][:20] for one in said] == ["this cannot stand he", "the text is too larg"]
+
+
 def test_reading_on_after_errors_takes_as_long_as_reading() -> None:
     def text(count: int) -> str:
         return "".join(f"schema A{n} b\n" for n in range(15)) + "schema B:\n  b: int\n" * count

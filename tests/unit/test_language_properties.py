@@ -102,7 +102,7 @@ def _union(members: list[TypeExpr]) -> TypeExpr:
 
 
 def _optional(expr: TypeExpr) -> TypeExpr:
-    return expr if isinstance(expr, Optional) or expr == NULL else Optional(expr)
+    return expr if isinstance(expr, Optional) or NULL in alternatives(expr) else Optional(expr)
 
 
 types = st.recursive(leaves, _extended, max_leaves=6)

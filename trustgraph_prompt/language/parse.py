@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Any
 
 from trustgraph_prompt.errors import without_frames
 from trustgraph_prompt.language.check import check
 from trustgraph_prompt.language.merge import merged
 from trustgraph_prompt.language.nodes import File, Position, Scalar, SchemaDef, SchemaField
-from trustgraph_prompt.language.problem import MAX_PROBLEMS, Problem, complain
+from trustgraph_prompt.language.problem import MAX_PROBLEMS, Problem, TooLarge, complain
 from trustgraph_prompt.language.quoted import QUOTED
 
 MAX_SOURCE = 1024 * 1024
@@ -62,8 +63,10 @@ def _read(source: str) -> tuple[File, list[Problem], _Lost]:
         text = plain(source)
         try:
             file, wrong = read_tree(text)
-        except Problem:
-            text = _without_broken(text, problems, lost)
+        except TooLarge:
+            raise
+        except Problem as problem:
+            text = _without_broken(text, problem, problems, lost)
             file, wrong = read_tree(text)
         return file, problems + wrong, lost
     except Problem as problem:
@@ -79,7 +82,9 @@ def _with(lost: set[str], file: File) -> File:
 def plain(source: str) -> str:
     """The text with line ends as the grammar knows them. Raises `Problem` for what is no text."""
     if len(source) > MAX_SOURCE:
-        raise Problem("the text is too large", None, f"{len(source):,} characters", f"at most {MAX_SOURCE:,}")
+        raise TooLarge(
+            "the text is too large", None, f"{len(source):,} characters", f"at most {MAX_SOURCE:,}"
+        )
     text = source.removeprefix("\ufeff").replace("\r\n", "\n")
     if wrong := _CONTROL.search(text):
         raise Problem(f"no text has this character: U+{ord(wrong[0]):04X}", _position(text, wrong.start()))
@@ -91,24 +96,38 @@ def _position(text: str, offset: int) -> Position:
     return Position(before.count("\n") + 1, offset - before.rfind("\n"))
 
 
-def _without_broken(text: str, problems: list[Problem], lost: _Lost) -> str:
-    """The text with empty lines for each statement that cannot be read; what is wrong with them, and what
-    they are called, is added to the others."""
+def _without_broken(text: str, problem: Problem, problems: list[Problem], lost: _Lost) -> str:
+    """The text with empty lines for each statement that cannot be read, of which `problem` is met first.
+
+    What is wrong with them, and what they are called, is added to the others. Raises `TooLarge`.
+    """
     from trustgraph_prompt.language.grammar import read_tree
 
-    begins = [0, *(one.start() for one in _STATEMENT.finditer(text) if one["begin"]), len(text)]
-    kept, line = [], 0
-    for begin, end in pairwise(begins):
-        statement = text[begin:end]
-        lines = statement.count("\n")
+    lines = text.split("\n")
+    begins = [1, *_lines_of_statements(text), len(lines)]
+    while True:
+        problems.append(without_frames(problem))
+        place = bisect_right(begins, problem.at.line if problem.at else 1, hi=len(begins) - 1)
+        first, after = begins[place - 1] - 1, begins[place] - 1
+        if header := _HEADER.match(lines[first]):
+            lost[header[1]].add(header[2].strip("\"'"))
+        lines[first:after] = [""] * (after - first)
+        if len(problems) == MAX_PROBLEMS:
+            return "\n".join(lines)
         try:
-            if len(problems) < MAX_PROBLEMS:
-                read_tree("\n" * line + statement)
-            kept.append(statement)
-        except Problem as problem:
-            problems.append(without_frames(problem))
-            if header := _HEADER.match(statement):
-                lost[header[1]].add(header[2].strip("\"'"))
-            kept.append("\n" * lines)
-        line += lines
-    return "".join(kept)
+            read_tree("\n" * after + "\n".join(lines[after:]))  # what is before has been read
+            return "\n".join(lines)
+        except TooLarge:
+            raise
+        except Problem as another:
+            problem = another
+
+
+def _lines_of_statements(text: str) -> Iterator[int]:
+    """The lines in which schemas, prompts and system messages begin."""
+    line, counted = 1, 0
+    for found in _STATEMENT.finditer(text):
+        if found["begin"]:
+            line += text.count("\n", counted, found.start())
+            counted = found.start()
+            yield line
