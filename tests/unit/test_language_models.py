@@ -166,6 +166,7 @@ class TestModels:
         missing: Any = kind.model_validate({"b": 1})
         assert missing.a is None
         assert missing.model_dump_json() == '{"b":1}'
+        assert missing.model_dump(by_alias=False) == {"b": 1}
         whole = {"a": "x", "class": 2, "any": None, "b": 1}
         assert kind.model_validate(whole).model_dump() == whole
         for value in ({"a": None}, {"a": ""}, {"class": None}):

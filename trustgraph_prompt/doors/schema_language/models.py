@@ -170,11 +170,14 @@ def _without_default(json_schema: dict[str, Any]) -> None:
 
 
 def _without_missing(fields: Mapping[str, str]) -> Any:
-    """A serializer that leaves out those of the fields (names in Python and in JSON) which nobody set."""
+    """A serializer that leaves out those of the fields (by name, with their alias) which nobody set."""
     from pydantic import model_serializer
 
-    def written(self: Any, handler: Callable[[Any], dict[str, Any]]) -> dict[str, Any]:
-        missing = {key for names in fields.items() if names[0] not in self.model_fields_set for key in names}
-        return {key: value for key, value in handler(self).items() if key not in missing}
+    def written(self: Any, handler: Callable[[Any], dict[str, Any]], info: Any) -> dict[str, Any]:
+        said = handler(self)
+        for name, alias in fields.items():
+            if name not in self.model_fields_set:
+                said.pop(name if info.by_alias is False else alias, None)
+        return said
 
     return model_serializer(mode="wrap")(written)
