@@ -90,6 +90,7 @@ class Client:
         topic: str,
         *,
         batching_enabled: bool = False,
+        batching_max_publish_delay_ms: int = 10,
         block_if_queue_full: bool = False,
         chunking_enabled: bool = False,
         compression_type: CompressionType = ...,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from trustgraph_prompt.broker.pulsar.unreceivable import Backlog, Position, Received
+from trustgraph_prompt.broker.pulsar.unreceivable import Backlog, Position
 
 INTERNAL = {
     "currentLedgerEntries": 3,
@@ -50,6 +50,5 @@ def test_a_subscription_that_is_not_there_has_none() -> None:
     assert Backlog.of(INTERNAL, "other") is None
 
 
-def test_a_message_in_chunks_was_received_from_its_first_to_its_last() -> None:
-    assert Received.of("(5,3,-1,-1);(5,41,-1,-1)") == Received(Position(5, 3), Position(5, 41))
-    assert Received.of("(5,42,-1,-1)") == Received(Position(5, 42), Position(5, 42))
+def test_what_is_not_done_is_given_in_order() -> None:
+    assert list(backlog("s").undone(Position(5, 0))) == [Position(5, 1), Position(9, 0), Position(9, 2)]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, MutableMapping
 from contextlib import suppress
 from time import time
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tenacity import RetryCallState, retry_if_exception_type, wait_exponential, wait_random_exponential
 from tenacity.wait import WaitBaseT
@@ -66,6 +66,18 @@ async def until_stopped(
         result = None
     said.pop(what, None)
     return result
+
+
+async def unless_stopped(action: Coroutine[Any, Any, T], stopping: asyncio.Event) -> T | None:
+    """The result of `action`, which is cancelled once `stopping` is set: then None."""
+    doing, stopped = asyncio.create_task(action), asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait([doing, stopped], return_when=asyncio.FIRST_COMPLETED)
+        return doing.result() if doing.done() else None
+    finally:
+        doing.cancel()
+        stopped.cancel()
+        await asyncio.wait([doing, stopped])
 
 
 async def through_outages(

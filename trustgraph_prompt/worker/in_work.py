@@ -297,6 +297,8 @@ class InWork:
             return
         if name == self._name:
             self._published.update(self._tickets(record.crashes.keys()))
+            if not entry.data and not self._closed:  # another took it for one of a worker that died
+                self._changed.set()
             return
         if entry.data:
             self._there.add(name)

@@ -98,6 +98,8 @@ class Reports:
 
     def announce(self, pushes: Mapping[str, Collection[str]]) -> None:
         """This worker follows the topic, and has swapped in these pushes; each with what it refused of it."""
+        if self._ended:
+            return
         self._pushes |= {id: list(islice(refused, KEYS_NAMED)) for id, refused in pushes.items()}
         self._pushes = dict(list(self._pushes.items())[-PUSHES_KEPT:])
         self._say(self._key, self._announcement())
@@ -128,27 +130,37 @@ class Reports:
             self._saying = asyncio.create_task(self._say_all(), name=f"reports on {self._topic}")
 
     async def _say_all(self) -> None:
+        failures = 0
         while True:
+            last = self._ended
             self._news.clear()
-            await self._say_what_is_new()
-            if self._ended:
+            failures = 0 if await self._say_what_is_new() else failures + 1
+            if last:
                 return
             try:
-                await asyncio.wait_for(self._news.wait(), SECONDS_BETWEEN_ANNOUNCEMENTS)
+                await asyncio.wait_for(self._news.wait(), _pause(failures))
             except TimeoutError:
-                self._unsaid.setdefault(self._key, self._announcement())
+                if not failures:
+                    self._unsaid.setdefault(self._key, self._announcement())
 
-    async def _say_what_is_new(self) -> None:
-        while self._unsaid:
-            key = next(iter(self._unsaid))
-            record = self._unsaid.pop(key)
+    async def _say_what_is_new(self) -> bool:
+        """Whether all of it could be said."""
+        unsaid, self._unsaid = self._unsaid, {}
+        for key, record in unsaid.items():
             try:
                 async with asyncio.timeout(SECONDS_FOR_A_REPORT):
                     await self._producers.send(self._topic, record, key=key)
             except (BrokerError, TimeoutError) as error:
-                self._unsaid.setdefault(key, record)
+                self._unsaid = {key: record} | self._unsaid
                 log.warning("%s: %s could not be reported: %s", self._topic, key, error or "no answer")
-                return
+        return not self._unsaid
+
+
+def _pause(failures: int) -> float:
+    """Seconds until the next announcement, or the next try of what could not be said."""
+    if not failures:
+        return SECONDS_BETWEEN_ANNOUNCEMENTS
+    return min(SECONDS_BETWEEN_ANNOUNCEMENTS, 2.0 ** (failures - 1))
 
 
 class Listener:

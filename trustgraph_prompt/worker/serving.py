@@ -11,7 +11,7 @@ from functools import partial
 from trustgraph_prompt.broker import Broker, Consumer, topics
 from trustgraph_prompt.errors import BrokerError, ConfigError
 from trustgraph_prompt.worker import letter
-from trustgraph_prompt.worker.backoff import until_stopped
+from trustgraph_prompt.worker.backoff import unless_stopped, until_stopped
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.in_work import InWork, Solitude
@@ -145,24 +145,26 @@ class Serving:
         input = running.flow.input
         try:
             if running.in_work is not None and await running.in_work.open():
-                await self._bury_unreceivable(running.flow, running.in_work.others)
+                await self._bury_unreceivable(running, running.in_work.others)
             return await self._broker.consumer(input.topic, input.subscription, buffer=input.buffer)
         except Exception:
             running.tried.set()
             raise
 
-    async def _bury_unreceivable(self, flow: Flow, workers: int) -> None:
+    async def _bury_unreceivable(self, running: _Running, workers: int) -> None:
         """A worker that dies of what it receives could not write that down: where one died, look for it."""
         if not workers:
             return
-        input, error = flow.input, "worker-crashed"
+        flow, what, error = running.flow, _what(running.flow.name), "worker-crashed"
+        input = flow.input
         remarks = letter.remarks(error, flow.name, None, self._desk.clock())
+        search = self._broker.bury_unreceivable(input.topic, input.subscription, workers, remarks)
         try:
-            buried = await self._broker.bury_unreceivable(input.topic, input.subscription, workers, remarks)
+            buried = await unless_stopped(search, running.stopping)
         except (BrokerError, ConfigError) as reason:
-            log.info("%s: not looked for requests that cannot be received: %s", _what(flow.name), reason)
+            log.warning("%s: could not look for requests that kill who receives them: %s", what, reason)
             return
-        for id in buried:
+        for id in buried or ():
             log.error("dead letter: %s: message %s kills whoever receives it", error, id)
             self._desk.metrics.buried(flow.name, error)
 

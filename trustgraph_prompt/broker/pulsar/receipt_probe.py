@@ -22,25 +22,24 @@ from trustgraph_prompt.broker.pulsar.access import Access
 LARGEST: Final = 64_000_000
 """Bytes of a message once it is unpacked. Of what is published here, none has more than 5 MB."""
 
-_SECONDS: Final = 20
-"""After which nothing more comes: SIGALRM ends the process."""
-
 _BESIDE: Final = 48_000_000
 """Bytes that the client itself may need."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """Receive, through a subscription, from an entry of a topic to the last one."""
+    """Receive, through a subscription, from an entry of a topic to the last one, or the first one alone.
+
+    Entries are pairs of ledger and entry. Without a message for `patience` seconds SIGALRM ends the process.
+    """
 
     url: str
     topic: str
     partition: int
     subscription: str
-    ledger: int
-    entry: int
-    last_ledger: int
-    last_entry: int
+    first: tuple[int, int]
+    last: tuple[int, int] | None
+    patience: int
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -48,23 +47,26 @@ class Probe:
 
 def main() -> None:
     """Read a probe from standard input; write the id of each message that was received."""
-    probe = Probe(**json.loads(sys.stdin.read()))
+    probe = Probe(**json.load(sys.stdin))
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
     client = pulsar.Client(probe.url, logger=logger, **Access.from_environment().options())
     consumer = client.subscribe(
         probe.topic,
         probe.subscription,
-        receiver_queue_size=0,  # else the next message is there before this one is told
+        receiver_queue_size=0
+        if probe.last is None
+        else 1,  # 0: no other comes; but of a batch only the first
         start_message_id_inclusive=True,
     )
-    consumer.seek(pulsar.MessageId(probe.partition, probe.ledger, probe.entry, -1))
+    consumer.seek(pulsar.MessageId(probe.partition, *probe.first, -1))
     _limit_memory(LARGEST + _BESIDE)
+    last = tuple(probe.last or probe.first)
     while True:
-        signal.alarm(_SECONDS)
+        signal.alarm(probe.patience)
         id = consumer.receive().message_id()
         sys.stdout.write(f"{id}\n")
         sys.stdout.flush()
-        if (id.ledger_id(), id.entry_id()) >= (probe.last_ledger, probe.last_entry):
+        if (id.ledger_id(), id.entry_id()) >= last:
             os._exit(0)  # to close the client takes its time
 
 

@@ -1,4 +1,7 @@
-"""Messages that kill whoever receives them: found by a process that may die, buried by their ids."""
+"""Messages that kill whoever receives them: found by a process that may die, buried by their ids.
+
+Nothing is buried but an entry that has killed two processes which received it and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,18 @@ import os
 import re
 import signal
 import sys
-from asyncio.subprocess import DEVNULL, PIPE
+from asyncio.subprocess import PIPE
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice, takewhile
-from time import monotonic
+from itertools import islice
 from typing import Any, Final, NamedTuple, Self
+from urllib.parse import quote, quote_plus
 from uuid import uuid4
 
 import pulsar
-from pulsar.asyncio import Client
+from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import envelope, topics
 from trustgraph_prompt.broker.protocol import Message
@@ -30,21 +33,30 @@ from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.letter_box import LetterBox
 from trustgraph_prompt.broker.pulsar.partitions import partitions_of
 from trustgraph_prompt.broker.pulsar.receipt_probe import Probe
-from trustgraph_prompt.errors import BrokerError
+from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 
 log = logging.getLogger(__name__)
 
 ADMIN_URL: Final = "TRUSTGRAPH_PROMPT_ADMIN_URL"
 
-#: Messages behind the first that is not acknowledged: more than workers of a subscription have in work.
-_LOOKED_AT: Final = 1000
 #: Then the worker serves. What it dies of is looked for again at its next start.
 _SECONDS: Final = 60.0
+#: Messages that were not acknowledged, from the first on: more than workers of a subscription have in work.
+_LOOKED_AT: Final = 1000
+#: Of which one is the culprit, behind what a process has received when it died.
+_SUSPECTS: Final = 8
+#: Seconds without a message after which a process gives up: where there are more to come, and alone.
+_PATIENCE, _PATIENCE_ALONE = 20, 3
 #: Of subscriptions that a process of ours uses for a moment; one that was left behind has this name.
 _PROBES: Final = "-receipt-"
+#: Who searches holds this subscription of the `-WORK` topic.
+_SEARCHES: Final = "search"
+_SECONDS_BETWEEN_TRIES: Final = 1.0
 _PARTITION: Final = re.compile(r"-partition-(\d+)$")
 _RANGE: Final = re.compile(r"\((\d+):(-?\d+)\.\.(\d+):(-?\d+)\]")
 _POSITION: Final = re.compile(r"\((\d+),(\d+),")
+#: What the client does where there is no memory; others that end a process say nothing about the message.
+_DEATHS: Final = (-signal.SIGABRT, -signal.SIGSEGV)
 
 
 class Position(NamedTuple):
@@ -54,45 +66,63 @@ class Position(NamedTuple):
     entry: int
 
 
-class Received(NamedTuple):
-    """A message that was received: its entry, or those of its first and last chunk."""
-
-    first: Position
-    last: Position
-
-    @classmethod
-    def of(cls, id: str) -> Self:
-        """As the client prints an id."""
-        places = [Position(int(ledger), int(entry)) for ledger, entry in _POSITION.findall(id)]
-        return cls(places[0], places[-1])
-
-
 async def bury_unreceivable(
     client: Client, url: str, topic: str, subscription: str, consumers: int, properties: Mapping[str, str]
 ) -> list[str]:
     """What `Broker.bury_unreceivable` promises. Raises `BrokerError`, `ConfigError`."""
     access = Access.from_environment()
     buried: list[str] = []
-    async with PulsarAdmin(
-        os.environ.get(ADMIN_URL) or admin_url(url),
-        authorization=await authorization(access),
-        trust=trust(access),
-    ) as admin:
-        for read in (topic, topics.retry_topic(topic, subscription)):
-            for partition in await partitions_of(client, read):
-                path = topic_path(partition)
-                stats = await admin.get(f"{path}/stats", dict)
-                found = (stats or {}).get("subscriptions", {}).get(subscription)
-                if found is None:
-                    continue
-                if len(found.get("consumers", ())) >= consumers:
-                    return buried
-                for name, other in (stats or {})["subscriptions"].items():
-                    if name.startswith(subscription + _PROBES) and not other.get("consumers"):
-                        await _delete(admin, path, name)
-                search = _Search(client, url, admin, topic, partition, subscription)
-                buried += await search.bury_all(properties)
+    try:
+        async with (
+            asyncio.timeout(_SECONDS),
+            PulsarAdmin(
+                os.environ.get(ADMIN_URL) or admin_url(url),
+                authorization=await authorization(access),
+                trust=trust(access),
+            ) as admin,
+        ):
+            if await _all_live(admin, (await partitions_of(client, topic))[0], subscription, consumers):
+                return []
+            async with _alone(client, topics.in_work_topic(topic, subscription)) as at_once:
+                if not at_once:  # another worker has looked meanwhile
+                    return []
+                for read in (topic, topics.retry_topic(topic, subscription)):
+                    for partition in await partitions_of(client, read):
+                        search = _Search(client, url, admin, topic, partition, subscription)
+                        await search.clear_away()
+                        await search.bury_all(properties, buried)
+    except TimeoutError:
+        log.warning("%s: not all was looked at in %.0f s", topic, _SECONDS)
     return buried
+
+
+async def _all_live(admin: PulsarAdmin, partition: str, subscription: str, consumers: int) -> bool:
+    stats = await admin.get(f"{topic_path(partition)}/stats", dict)
+    found = (stats or {}).get("subscriptions", {}).get(subscription)
+    return found is None or len(found.get("consumers", ())) >= consumers
+
+
+@asynccontextmanager
+async def _alone(client: Client, topic: str) -> AsyncIterator[bool]:
+    """Waits for who is here; tells whether nobody was."""
+    at_once = True
+    while True:
+        try:
+            lock = await client.subscribe(
+                topic, _SEARCHES, pulsar.ConsumerType.Exclusive, receiver_queue_size=0
+            )
+            break
+        except PulsarException as error:
+            if error.error().name != "ConsumerBusy":
+                raise BrokerUnavailable(f"{topic}: {error}") from error
+        at_once = False
+        await asyncio.sleep(_SECONDS_BETWEEN_TRIES)
+    try:
+        yield at_once
+    finally:
+        with suppress(PulsarException):
+            await lock.unsubscribe()
+            await lock.close()
 
 
 @dataclass(frozen=True)
@@ -109,7 +139,7 @@ class Backlog:
     @classmethod
     def of(cls, internal: Mapping[str, Any], subscription: str) -> Self | None:
         """As the admin API tells it (`internalStats`); None where there is no such subscription."""
-        cursor = internal.get("cursors", {}).get(subscription)
+        cursor = internal.get("cursors", {}).get(quote_plus(subscription))
         if cursor is None:
             return None
         ledgers = {each["ledgerId"]: each["entries"] for each in internal["ledgers"]}
@@ -140,6 +170,10 @@ class Backlog:
             index >= 0 and self.done[index][0] < position <= self.done[index][1]
         )
 
+    def undone(self, first: Position) -> Iterator[Position]:
+        """What the subscription has not acknowledged, from that entry on."""
+        return (entry for entry in self.entries(first) if not self.is_done(entry))
+
 
 class _Search:
     """For such messages in one partition."""
@@ -151,71 +185,95 @@ class _Search:
         self._url = url
         self._admin = admin
         self._partition = partition
+        self._path = topic_path(partition)
         self._index = int(found[1]) if (found := _PARTITION.search(partition)) else -1
         self.topic = topic
         self.subscription = subscription
 
-    async def bury_all(self, properties: Mapping[str, str]) -> list[str]:
-        """Returns the ids of those that were buried."""
-        internal = await self._admin.get(f"{topic_path(self._partition)}/internalStats", dict)
-        backlog = Backlog.of(internal or {}, self.subscription)
-        if backlog is None or (first := backlog.after(backlog.begin)) is None:
-            return []
-        last = list(islice(backlog.entries(first), _LOOKED_AT))[-1]
-        buried: list[str] = []
-        until = monotonic() + _SECONDS
-        while first is not None and first <= last and monotonic() < until:
-            received, survived = await self._receive(first, last)
-            if buried and received:
-                await self._drop_pieces(backlog, first, received[0].first)
-            if survived:
-                if buried and not received:
-                    await self._drop_pieces(backlog, first, backlog.after(last))
-                break
-            culprit = backlog.after(received[-1].last) if received else first
-            if culprit is None:
-                break
-            if not backlog.is_done(culprit):
-                buried.append(await self._bury(culprit, properties))
-            first = backlog.after(culprit)
-        return buried
+    async def clear_away(self) -> None:
+        """Delete what a search has left behind that was killed."""
+        stats = await self._admin.get(f"{self._path}/stats", dict)
+        for name in (stats or {}).get("subscriptions", ()):
+            if name.startswith(self.subscription + _PROBES):
+                await self._delete(name)
 
-    async def _drop_pieces(self, backlog: Backlog, first: Position, end: Position | None) -> None:
-        """Acknowledge what is left of a message in chunks whose first one was buried, up to `end`.
+    async def bury_all(self, properties: Mapping[str, str], buried: list[str]) -> None:
+        """Adds the ids of those that were buried."""
+        backlog = await self._backlog()
+        start = next(backlog.undone(backlog.begin), None) if backlog else None
+        while backlog is not None and start is not None:
+            last = list(islice(backlog.undone(start), _LOOKED_AT))[-1]
+            received, died = await self._receive(start, last)
+            if not died:
+                return
+            suspects = backlog.undone(start if received is None else received)
+            for suspect in islice((each for each in suspects if each != received), _SUSPECTS):
+                if await self._kills(suspect):
+                    if not await self._stands_alone(suspect):
+                        log.error("%s", self._in_chunks(suspect))
+                        return
+                    buried.append(await self._bury(suspect, properties))
+                    break
+            else:
+                log.warning(
+                    "%s: a process died behind %s, and of no single message", self._partition, received
+                )
+                return
+            backlog = await self._backlog()
+            start = next(backlog.undone(suspect), None) if backlog else None
 
-        Nobody is given these, and a broker goes no further on a shared subscription until they are gone.
+    async def _backlog(self) -> Backlog | None:
+        internal = await self._admin.get(f"{self._path}/internalStats", dict)
+        return Backlog.of(internal or {}, self.subscription)
+
+    async def _kills(self, entry: Position) -> bool:
+        """Whether two processes have died that received this entry and no other."""
+        return (await self._receive(entry, None))[1] and (await self._receive(entry, None))[1]
+
+    async def _stands_alone(self, entry: Position) -> bool:
+        """Whether it is no chunk of a message: without its first chunk the broker would go past no other."""
+        backlog = await self._backlog()
+        after = backlog.after(entry) if backlog else None
+        if backlog is None or after is None or backlog.is_done(after):
+            return True
+        received, _ = await self._receive(after, None)
+        return received == after
+
+    def _in_chunks(self, entry: Position) -> str:
+        return (
+            f"{self._partition}: message {entry.ledger}:{entry.entry} kills whoever receives it, and is "
+            "perhaps one of several chunks, which only the broker can skip: pulsar-admin topics skip "
+            f"--subscription {self.subscription} --count <chunks> {self._partition}"
+        )
+
+    async def _receive(self, first: Position, last: Position | None) -> tuple[Position | None, bool]:
+        """The last that a process of ours has received, and whether it has died of what came then.
+
+        Without a `last` it receives the first and nothing else. Raises `BrokerError` where it could not.
         """
-        entries = takewhile(lambda entry: entry != end, backlog.entries(first))
-        if pieces := [entry for entry in entries if not backlog.is_done(entry)]:
-            log.warning("%s: dropped %d pieces of what was buried", self._partition, len(pieces))
-            await self._acknowledge(pieces)
-
-    async def _receive(self, first: Position, last: Position) -> tuple[list[Received], bool]:
-        """What a process of ours has received, and whether it has survived.
-
-        Raises `BrokerError` where it could not receive at all.
-        """
-        async with self._subscription() as name:
-            probe = Probe(self._url, self._partition, self._index, name, *first, *last)
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "trustgraph_prompt.broker.pulsar.receipt_probe"),
-                stdin=PIPE,
-                stdout=PIPE,
-                stderr=DEVNULL,
-            )
-            told, _ = await process.communicate(probe.encode())
+        name = f"{self.subscription}{_PROBES}{uuid4().hex[:8]}"
+        patience = _PATIENCE if last else _PATIENCE_ALONE
+        probe = Probe(self._url, self._partition, self._index, name, first, last, patience)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "trustgraph_prompt.broker.pulsar.receipt_probe"),
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,  # Ctrl-C is for the worker
+        )
+        try:
+            told, errors = await process.communicate(probe.encode())
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await asyncio.shield(process.wait())
+            await self._delete(name)
         code = process.returncode or 0
         if code > 0:
-            raise BrokerError(f"{self._partition}: the process that was to receive ended with {code}")
-        return [Received.of(line) for line in told.decode().splitlines()], code in (0, -signal.SIGALRM)
-
-    @asynccontextmanager
-    async def _subscription(self) -> AsyncIterator[str]:
-        name = f"{self.subscription}{_PROBES}{uuid4().hex[:8]}"
-        try:
-            yield name
-        finally:
-            await _delete(self._admin, topic_path(self._partition), name)
+            why = errors.decode(errors="replace").strip().rpartition("\n")[2]
+            raise BrokerError(f"{self._partition}: the process that was to receive failed: {why}")
+        ids = _POSITION.findall(told.decode())
+        return Position(int(ids[-1][0]), int(ids[-1][1])) if ids else None, code in _DEATHS
 
     async def _bury(self, position: Position, properties: Mapping[str, str]) -> str:
         """Who acknowledges need not have received."""
@@ -226,23 +284,22 @@ class _Search:
             await letters.post(envelope.dead_letter(self, message, reason, properties), retained=True)
         finally:
             await letters.close()
-        await self._acknowledge([position])
-        return message.id
-
-    async def _acknowledge(self, positions: Iterable[Position]) -> None:
         with translating(self._partition):
             consumer = await self._client.subscribe(
                 self._partition, self.subscription, pulsar.ConsumerType.Shared, receiver_queue_size=0
             )
             try:
-                for position in positions:
-                    await consumer.acknowledge(pulsar.MessageId(self._index, *position, -1))
+                await consumer.acknowledge(pulsar.MessageId(self._index, *position, -1))
             finally:
                 await consumer.close()
+        return message.id
 
-
-async def _delete(admin: PulsarAdmin, path: str, subscription: str) -> None:
-    try:
-        await admin.send("DELETE", f"{path}/subscription/{subscription}?force=true")
-    except BrokerError as error:
-        log.warning("subscription %s could not be deleted: %s", subscription, error)
+    async def _delete(self, subscription: str) -> None:
+        try:
+            await self._admin.send(
+                "DELETE", f"{self._path}/subscription/{quote(subscription, safe='')}?force=true"
+            )
+        except BrokerError as error:
+            log.warning(
+                "subscription %s of %s could not be deleted: %s", subscription, self._partition, error
+            )
