@@ -44,7 +44,7 @@ check: $(READY)  ## lint, formatting, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-growth: $(READY)  ## what must be linear, measured: native code too
+growth: $(READY)  ## what must be linear, and what hostile text may cost: native code too
 	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/hostile_reading.py
 

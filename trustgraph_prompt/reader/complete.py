@@ -19,8 +19,8 @@ from trustgraph_prompt.reader.finds import Values
 LONGEST_WRAPPER = 100  # characters in the name of a wrapper, as it is written
 
 _AT_ONCE = 2_000  # characters of lines that are decoded together
-# Several objects, as it seems, each on a line of its own.
-_LINES = re.compile(r"(?:\{.*+(?<=\})\n){2,}+|(?:\{.*+(?<=\},)\n){2,}+")
+# Objects, as it seems, each on a line of its own; of fewer the decoder makes no better work together.
+_LINES = re.compile(r"(?:\{.*+(?<=\})\n){4,}+|(?:\{.*+(?<=\},)\n){4,}+")
 
 FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
 
@@ -41,6 +41,7 @@ class Complete:
         self._wraps: dict[str, bool] = {}
         self._decode: Callable[[str], Any] = orjson.loads
         self._no_lines_before = 0
+        self._lines_again = 0  # where lines were looked at together, and are again
         self._no_line_before = 0
         self._no_guess_before = 0
 
@@ -65,8 +66,9 @@ class Complete:
             return None
         found = _LINES.match(window, start, start + _AT_ONCE)
         if found is None or self._decode is not orjson.loads:
+            self._no_lines_before = passed + min(start + _AT_ONCE, len(window))
             return None
-        self._no_lines_before = passed + found.end()
+        self._no_lines_before = self._lines_again = passed + found.end()
         between = ",\n" if window[found.end() - 2] == "," else "\n"
         text = window[start : found.end() - len(between)]
         raws = text.split(between)
@@ -92,8 +94,8 @@ class Complete:
         run = Values([], [], [], fenced)
         if not grammar.OBJECT_BEGINS.match(window, start):
             return run
-        lines_begin = self._no_lines_before - passed  # from there on they are tried again
-        until = lines_begin if start < lines_begin else len(window)
+        lines_again = self._lines_again - passed
+        until = lines_again if start < lines_again else len(window)
         while most > 0 and start < until and window.startswith("{", start):
             raw, value = "", None
             if passed + start >= self._no_line_before and not window.startswith("\n", start + 1):

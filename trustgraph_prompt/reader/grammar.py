@@ -87,3 +87,10 @@ def skip_space(text: str, position: int) -> int:
     match = _WHITE_SPACE.match(text, position)
     assert match is not None
     return match.end()
+
+
+def end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Where the match ends of a pattern that matches everywhere."""
+    match = pattern.match(text, position)
+    assert match is not None
+    return match.end()

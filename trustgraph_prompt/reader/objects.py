@@ -31,9 +31,8 @@ _WRAPPERS = {"answer", "data", "entries", "items", "list", "objects", "output", 
 
 # What surrounds values where each stands on a line of its own.
 _LINES = re.compile(r"\s*+(?:\{\}[ \t\r]*+(?:\n\s*+|\Z))*+\Z")
-# An array that holds no objects, which counts for nothing, or a bracket of one that may.
-_ARRAYS = re.compile(r"\[\s*+(?![{\[]|\Z)[^][{}]*+\]?+|([][])")
-_DEPTH = {"": 0, "[": 1, "]": -1}
+# An array that holds no objects, which counts for nothing, or brackets of those that may.
+_ARRAYS = re.compile(r"\[\s*+(?![{\[]|\Z)[^][{}]*+\]?+|((?:\[(?=\[))++|\[|\]++)")
 _EMPTY_ARRAY = re.compile(r"(?:\A|\n)[ \t]*\[\s*\][ \t\r]*(?:\n|\Z)")
 
 
@@ -255,5 +254,7 @@ def _array_is_open(between: str) -> bool:
     """Whether an array of objects was opened that none of the closing brackets behind it closes."""
     if "[" not in between:
         return False
-    depths = list(accumulate(map(_DEPTH.__getitem__, _ARRAYS.findall(between)), initial=0))
+    brackets: list[str] = _ARRAYS.findall(between)
+    levels = {run: run.count("[") - run.count("]") for run in set(brackets)}
+    depths = list(accumulate(map(levels.__getitem__, brackets), initial=0))
     return depths[-1] > min(depths)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.contract import Limits
-from trustgraph_prompt.reader import grammar
+from trustgraph_prompt.reader import grammar, landmarks
 from trustgraph_prompt.reader.complete import FIRST_OF, Complete, Whole
 from trustgraph_prompt.reader.damage import Damage, next_value
 from trustgraph_prompt.reader.decode import value_of
@@ -26,19 +26,6 @@ if TYPE_CHECKING:
 
 _MOST_CANDIDATES = 1_000  # values, where one is looked for
 _MOST_REREAD = 200_000  # characters that were taken for a part of a broken value, and are read anew
-
-# Each alternative begins with a character of its own, which is searched for first.
-_LANDMARK = rf"```+|~~~+|</?{grammar.THINKING}"
-_OBJECTS = re.compile(rf"\{{|{_LANDMARK}", re.IGNORECASE)
-_VALUES = re.compile(rf'\{{|\[(?=\s*+(?:[]\[{{"\d\-tfn]|\Z))|{_LANDMARK}', re.IGNORECASE)
-# Where nothing begins; more of the same before anything else does: fences, thinking in a line, ends of it.
-_PLAIN = re.compile(r"[^`~<{[]*+")
-_MORE_FENCES = re.compile(r"(?:[^`~<{[]*+(?:`{3,}+|~{3,}+))++")
-_FENCE = re.compile(r"`{3,}|~{3,}")
-_MORE_ASIDES = re.compile(rf"(?:[^`~<{{[\n]*+<{grammar.THINKING})*+", re.IGNORECASE)
-_MORE_ENDS = re.compile(rf"(?:[^`~<{{[]*+</{grammar.THINKING})++", re.IGNORECASE)
-_LANDMARK_BEGUN = re.compile(r"(?:`+|~+|</?\w*)\Z")
-_END_OF_THINKING = re.compile(f"</{grammar.THINKING}", re.IGNORECASE)
 
 # What may stand before a value on its line: quoting, a bullet or number, and what surrounds elements.
 _LINE_BEGINS = re.compile(r"\n\ufeff?([ \t]*)[> \t]*(?:[-*+•]|\d{1,6}[.):])?[ \t[,]*\Z")
@@ -81,7 +68,7 @@ class Scanner:
         self._limits = limits
         self._finds = Finds(_MOST_CANDIDATES if arrays else limits.objects)
         self._complete = Complete(limits.depth, names_wrapper)
-        self._roots = _VALUES if arrays else _OBJECTS
+        self._roots = landmarks.VALUES if arrays else landmarks.OBJECTS
         self._repair = repair
         self._may_repair = _MOST_REREAD if repair else 0
         self._between: list[str] = []
@@ -208,7 +195,7 @@ class Scanner:
                 passed = position
                 if window[start + 1] == "/":
                     self._end_thinking(position)
-                    if more := _MORE_ENDS.match(window, position):
+                    if more := landmarks.MORE_ENDS.match(window, position):
                         passed = position = more.end()
                         between.append(more[0])
                         self._end_thinking(position)
@@ -218,7 +205,7 @@ class Scanner:
                 else:
                     self._in_aside = True
                     self._finds.mark_aside()
-                    position = _end(_MORE_ASIDES, window, position)
+                    position = grammar.end_of(landmarks.MORE_ASIDES, window, position)
             elif position < len(window) or self._final:
                 position = self._pass_fences(start, position)
             else:
@@ -226,20 +213,22 @@ class Scanner:
                 return None
         end = len(window)
         if position < end and not self._final:
-            end = _landmark_begins(window, position)
+            end = landmarks.begins(window, position)
         self._leave(passed, end)
         return None
 
     def _pass_fences(self, start: int, end: int) -> int:
         """Pass the fence from `start` to `end`, and those that follow before anything else, and say where."""
         window, many = self._window, 1
-        if more := _MORE_FENCES.match(window, end):
+        if more := landmarks.MORE_FENCES.match(window, end):
             end = more.end()
             if end == len(window) and not self._final:
                 end = len(window.rstrip(window[-1]))  # the last one may go on
-            many = len(_FENCE.findall(window, start, end))
+            many = len(landmarks.FENCE.findall(window, start, end))
         self.fenced ^= many % 2 == 1
-        self.fences.append(Span(self._passed + start, self._passed + _end(_PLAIN, window, end)))
+        self.fences.append(
+            Span(self._passed + start, self._passed + grammar.end_of(landmarks.PLAIN, window, end))
+        )
         self._finds.end_run()
         return end
 
@@ -368,7 +357,7 @@ class Scanner:
 
     def _think(self, position: int) -> int | None:
         """In thinking: nothing counts until it ends."""
-        if match := _END_OF_THINKING.search(self._window, position):
+        if match := landmarks.END_OF_THINKING.search(self._window, position):
             self._mode = Scanner._search
             self.thought = self._passed + match.end()
             self._behind = len(self._between)
@@ -480,16 +469,3 @@ class Scanner:
         if self._repair is None or self._may_repair <= 0:
             return None
         return self._repair(raw, ends_text)
-
-
-def _end(pattern: re.Pattern[str], window: str, position: int) -> int:
-    match = pattern.match(window, position)
-    assert match is not None
-    return match.end()
-
-
-def _landmark_begins(window: str, position: int) -> int:
-    """Where behind `position` a landmark may have begun, of which the rest comes later."""
-    tail = max(position, len(window) - grammar.LONGEST_TAG)
-    begun = _LANDMARK_BEGUN.search(window, tail) if tail < len(window) else None
-    return begun.start() if begun else len(window)

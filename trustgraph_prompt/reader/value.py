@@ -126,7 +126,7 @@ class OpenValue:
         """
         while True:
             if self.in_string:
-                position = _end(grammar.REST_OF_STRING, window, position)
+                position = grammar.end_of(grammar.REST_OF_STRING, window, position)
                 if not window.startswith('"', position):
                     return self._stuck_in_string(window, position)
                 self.in_string = False
@@ -242,9 +242,3 @@ class OpenValue:
         if grammar.UNFINISHED_ESCAPE.match(window, position):
             return Progress.WAITS, position
         return Progress.BREAKS, position
-
-
-def _end(pattern: re.Pattern[str], window: str, position: int) -> int:
-    match = pattern.match(window, position)
-    assert match is not None
-    return match.end()
