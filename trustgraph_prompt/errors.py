@@ -102,6 +102,7 @@ class Reason(StrEnum):
     UNSUPPORTED_VERSION = "unsupported_version"
     PROVIDER_ERROR = "provider_error"
     BUDGET_SPENT = "budget_spent"
+    EFFORT_SPENT = "effort_spent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ class StreamReader:
             if cut or not rest.strip():
                 truncated = cut_short(finish_reason, within_value=cut)
                 return Outcome(self._lines, Reason.SUCCESS, self._contract, truncated=truncated, calls=calls)
-        return replace(self._outcome(text, rest, finish_reason), calls=calls)
+        return replace(self._outcome(text, rest, finish_reason), contract=self._contract, calls=calls)
 
     def _outcome(self, text: str, rest: str, finish_reason: str | None) -> Outcome:
         contract, truncated = self._contract, cut_short(finish_reason)
