@@ -244,6 +244,11 @@ class Contract:
         return replace(self, _meter=self._new_meter())
 
     @property
+    def demand(self) -> int:
+        """How many steps it takes to judge a character of an answer, about."""
+        return self._judge.demand
+
+    @property
     def spent(self) -> Issue | None:
         """That the steps of a metered contract are spent; None where they are not."""
         meter = self._meter
@@ -399,10 +404,16 @@ class Contract:
 
     def _is_paid(self, value: Any, characters: int | None = None) -> bool:
         """Whether there are steps left for the schema of one value; nobody counts them without a meter."""
-        if self._meter is None:
+        meter = self._meter
+        if meter is None:
             return True
+        if characters is not None:  # as of nearly all values
+            steps = self._judge.widest * characters
+            if steps <= MAX_CALL and steps <= meter.left:
+                meter.left -= steps
+                return True
         try:
-            self._meter.spend(self._judge.effort(value, characters))
+            meter.spend(self._judge.effort(value, characters))
         except TooMuchError:
             return False
         return True

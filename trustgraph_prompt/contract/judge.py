@@ -18,6 +18,10 @@ from trustgraph_prompt.errors import Issue, Reason
 
 Extra = Literal["forbid", "ignore"]
 
+# Steps for each character of a value, about.
+_CONFORMING = 50
+_RULE = 40
+
 
 @dataclass(frozen=True, slots=True)
 class Judge:
@@ -29,9 +33,18 @@ class Judge:
     stripper: Conformer | None = None
     opener: Conformer | None = None
     is_plain: bool = field(init=False)
+    widest: int = field(init=False)
+    """Steps for each character of a value, at most."""
+    demand: int = field(init=False)
+    """The same, about, with all that is done beyond the schema."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_plain", not (self.rules or self.conformer or self.stripper))
+        conformers = (self.conformer, self.stripper)
+        widest = 0 if self.validator is None else self.validator.widest
+        object.__setattr__(self, "widest", widest)
+        demand = widest + _CONFORMING * sum(map(bool, conformers)) + _RULE * len(self.rules)
+        object.__setattr__(self, "demand", demand)
 
     @classmethod
     def of(
@@ -54,11 +67,6 @@ class Judge:
     def names(self) -> frozenset[str]:
         """The names of all properties that the schema declares anywhere."""
         return frozenset() if self.validator is None else self.validator.names
-
-    @property
-    def widest(self) -> int:
-        """Steps for each character of a value, at most."""
-        return 0 if self.validator is None else self.validator.widest
 
     def effort(self, value: Any, characters: int | None) -> int:
         """How many steps the schema takes for a value. Raises `TooMuchError`, as `Validator.effort`."""

@@ -78,17 +78,14 @@ class Versions:
         self._unversioned = unversioned
         judges = [unversioned, *(one.judge for one in versions.values())]
         self._widest = max(judges, key=lambda judge: judge.widest)
+        self.widest = 2 * self._widest.widest
+        self.demand = 2 * max(judge.demand for judge in judges)
 
     @cached_property
     def names(self) -> frozenset[str]:
         """The names of all properties that the schemas declare anywhere."""
         judges = [self._unversioned, *(one.judge for one in self._versions.values())]
         return frozenset().union(*(judge.names for judge in judges))
-
-    @property
-    def widest(self) -> int:
-        """Steps for each character of a value, at most."""
-        return self._widest.widest * 2
 
     def effort(self, value: Any, characters: int | None) -> int:
         """How many steps the schemas take for a value, which is held against two of them at most."""

@@ -66,6 +66,7 @@ class Objects:
         self._aside = (0, 0)
         self._says_nothing = False
         self._refused = 0
+        self._has_enough = False  # and nothing more is judged
         self._given: int | None = None  # how many objects were given before the end; None is all
 
     def feed(self, text: str) -> list[Any]:
@@ -76,11 +77,6 @@ class Objects:
     def _is_full(self) -> bool:
         """Whether the rest of the text is left unread."""
         return self._scanner.full or self._has_enough
-
-    @property
-    def _has_enough(self) -> bool:
-        """Whether nothing more is judged."""
-        return self._refused > MAX_REFUSED or self._contract.spent is not None
 
     def close(self, rest: str, finish_reason: str | None) -> Outcome:
         """What all of the text says, of which `rest` is the end; `calls` is left to the caller."""
@@ -195,6 +191,7 @@ class Objects:
             else:
                 issues = self._contract.issues(value, len(raw))
                 if self._contract.spent or not self._reject(raw, start, *issues):
+                    self._has_enough = True
                     break
         return fresh
 
@@ -202,6 +199,7 @@ class Objects:
         """Whether there is room for one more that is refused."""
         self._refused += 1
         if self._refused > MAX_REFUSED:
+            self._has_enough = True
             return False
         self.rejected.append(Rejected(self._count, raw, issues, start))
         return True
