@@ -93,6 +93,9 @@ def test_the_steps_of_an_answer_grow_with_its_length_and_with_what_its_contract_
     assert steps(2_000, plain) == 2 * steps(1_000, plain) <= AT_ONCE
     assert steps(1_000, plain) < steps(1_000, mending)
     assert steps(1_000, plain) < steps(1_000, ruled)
+    many = Contract.from_schema({"items": {"allOf": [{"type": "string"}] * 40}})
+    choosing = Contract.from_schema({"items": {"anyOf": [{"required": ["a"]}] * 3}}, coerce=True)
+    assert steps(1_000, plain) < steps(1_000, choosing) < steps(1_000, many)
     assert steps(10**9, "text") == 0 < steps(10, "jsonl")
 
 

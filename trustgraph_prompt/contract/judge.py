@@ -18,8 +18,11 @@ from trustgraph_prompt.errors import Issue, Reason
 
 Extra = Literal["forbid", "ignore"]
 
-# Steps for each character of a value, about.
-_CONFORMING = 50
+# Steps for each character of a value, about; those for each subschema that may meet it come first.
+_EXPLAINING = 100  # each may find an error; of a schema as people write them, only a few do
+_USUAL = 4
+_TRYING = 60
+_LOOKING = 50
 _RULE = 40
 
 
@@ -43,8 +46,9 @@ class Judge:
         conformers = (self.conformer, self.stripper)
         widest = 0 if self.validator is None else self.validator.widest
         object.__setattr__(self, "widest", widest)
-        demand = widest + _CONFORMING * sum(map(bool, conformers)) + _RULE * len(self.rules)
-        object.__setattr__(self, "demand", demand)
+        judging = widest + _EXPLAINING * max(widest - _USUAL, 0)
+        conforming = sum(map(bool, conformers)) * (_LOOKING + _TRYING * widest)
+        object.__setattr__(self, "demand", judging + conforming + _RULE * len(self.rules))
 
     @classmethod
     def of(
