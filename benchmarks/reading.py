@@ -74,7 +74,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "extra keys forbidden": {"extra": "forbid"},
     "coerced": {"coerce": True},
 }
-BARS = {"clean lines": 2.0}  # else 8
+BARS = {"clean lines": 2.0, "one broken line": 6.0}  # else 8
 NESTED_SCHEMA = {
     "type": "object",
     "properties": {

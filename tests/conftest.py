@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -21,6 +22,12 @@ pytest_plugins = [
     "tests.support.fuzzing",
     "tests.support.brokers",
 ]
+
+
+def pytest_configure() -> None:
+    """Let SIGINT reach the commands that tests start: where a script runs `make test &`, all ignore it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 # What this project uses of pulsar-client, which ships no types.
 from collections.abc import Callable
 from enum import Enum
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pulsar import asyncio as asyncio
 
@@ -18,6 +18,10 @@ class InitialPosition(Enum):
     Earliest = ...
     Latest = ...
 
+class CompressionType(Enum):
+    NONE = ...
+    ZSTD = ...
+
 class LoggerLevel(Enum):
     Debug = ...
     Info = ...
@@ -28,6 +32,9 @@ class FileLogger:
     def __init__(self, log_level: LoggerLevel, log_file: str) -> None: ...
 
 class MessageId:
+    def __init__(
+        self, partition: int = -1, ledger_id: int = -1, entry_id: int = -1, batch_index: int = -1
+    ) -> None: ...
     earliest: ClassVar[MessageId]
     latest: ClassVar[MessageId]
     def ledger_id(self) -> int: ...
@@ -59,9 +66,16 @@ class AuthenticationOauth2(Authentication):
 
 class Consumer:
     def acknowledge(self, message: Message) -> None: ...
+    def receive(self) -> Message: ...
+    def seek(self, messageid: MessageId) -> None: ...
 
 class Producer:
-    def send(self, content: bytes | None, *, partition_key: str | None = None) -> MessageId: ...
+    def send(
+        self,
+        content: bytes | None,
+        properties: dict[str, str] | None = None,
+        partition_key: str | None = None,
+    ) -> MessageId: ...
     def send_async(
         self,
         content: bytes,
@@ -70,9 +84,15 @@ class Producer:
     ) -> None: ...
 
 class Client:
-    def __init__(self, service_url: str, *, logger: FileLogger | None = None) -> None: ...
+    def __init__(self, service_url: str, *, logger: FileLogger | None = None, **access: Any) -> None: ...
     def create_producer(
-        self, topic: str, *, batching_enabled: bool = False, block_if_queue_full: bool = False
+        self,
+        topic: str,
+        *,
+        batching_enabled: bool = False,
+        block_if_queue_full: bool = False,
+        chunking_enabled: bool = False,
+        compression_type: CompressionType = ...,
     ) -> Producer: ...
     def subscribe(
         self,
@@ -82,5 +102,6 @@ class Client:
         *,
         message_listener: Callable[[Consumer, Message], None] | None = None,
         receiver_queue_size: int = 1000,
+        start_message_id_inclusive: bool = False,
     ) -> Consumer: ...
     def close(self) -> None: ...

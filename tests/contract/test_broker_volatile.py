@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.brokers import every_broker
 from trustgraph_prompt.broker import Broker, Message
+from trustgraph_prompt.broker.protocol import MAX_BUFFERED
 from trustgraph_prompt.errors import SubscriptionBusy, TopicInvalid
 
 broker_kind = every_broker
@@ -85,6 +86,31 @@ async def test_what_finds_no_room_is_dropped_and_what_found_it_is_not(broker: Br
         kept.append(int(message.data))
     assert 10 <= len(kept) <= 25
     assert kept[:10] == list(range(10))
+
+
+BIG = 4_000_000
+
+
+async def test_five_hundred_messages_of_two_megabytes_filled_the_memory(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s")
+    producer = await broker.producer(topic)
+    for number in range(2 * MAX_BUFFERED // BIG):
+        await producer.send(b"%d " % number * (BIG // 4))
+    await consumer.check()
+    await consumer.stop()
+    kept = []
+    while message := await consumer.receive():
+        kept.append(message.data)
+    assert kept
+    assert sum(map(len, kept)) <= MAX_BUFFERED
+
+
+async def test_room_for_bytes_comes_back_as_messages_are_received(broker: Broker, topic: str) -> None:
+    consumer = await broker.consumer(topic, "s")
+    producer = await broker.producer(topic)
+    for number in range(2 * MAX_BUFFERED // BIG):
+        await producer.send(b"%d " % number * (BIG // 4))
+        assert data(await consumer.receive()).startswith(b"%d " % number)
 
 
 async def test_room_comes_back_as_messages_are_received(broker: Broker, topic: str) -> None:

@@ -113,7 +113,7 @@ async def test_requests_in_flight_finish_on_the_old_version_and_later_ones_use_t
 async def test_an_entry_that_does_not_compile_changes_nothing_and_is_reported(house: House) -> None:
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
-    reports = await house.hear(house.topic("config-report"))
+    reports = await house.hear_refusals()
     await push(house, **{"template.say": entry("Say A"), "template.other": entry("Other A")})
     working = await house.work(flow, echo, config=True)
 
@@ -147,7 +147,7 @@ async def test_a_refused_push_was_logged_as_a_change_and_no_change_by_name(
     caplog.set_level("INFO", logger="trustgraph_prompt.worker.config")
     await push(house, **{"template.say": entry("Say A")})
     working = await house.work(house.flow(), echo, config=True)
-    reports = await house.hear(house.topic("config-report"))
+    reports = await house.hear_refusals()
 
     def changes() -> list[str]:
         return [said for said in map(str, caplog.messages) if said.startswith("prompts of workspace")]
@@ -194,7 +194,7 @@ async def test_a_system_message_with_a_term_that_nobody_sends_is_noted(
 
 
 async def test_a_blocked_report_topic_delayed_good_pushes(house: House) -> None:
-    reports = await house.hear(house.topic("config-report"))
+    reports = await house.hear_refusals()
     blocked = house.broker = BrokerWithABlockedTopic(house.broker, house.topic("config-report"))
     await push(house, **{"template.bad": entry("Say {% if %}")})
     working = await house.work(house.flow(), echo, config=True)  # which is ready all the same
@@ -216,7 +216,7 @@ async def test_a_blocked_report_topic_delayed_good_pushes(house: House) -> None:
 
 async def test_a_key_that_is_none_is_refused_and_stops_nothing(house: House) -> None:
     keys = ["default", "default/", "default/template.", "/system", "default/other"]
-    reports = await house.hear(house.topic("config-report"))
+    reports = await house.hear_refusals()
     working = await house.work(house.flow(), echo, config=True)
 
     for key in [None, *keys]:
@@ -232,7 +232,7 @@ async def test_an_entry_that_is_none_is_refused_and_stops_nothing(house: House) 
     entries = [b"no json", b"\xff", b"[]", b'"text"', b"{}", b"[" * 5000]
     entries += [b'{"prompt": 1}', b'{"prompt": "x", "schema": 1}']
     keys = [f"default/template.bad-{n}" for n in range(len(entries))]
-    reports = await house.hear(house.topic("config-report"))
+    reports = await house.hear_refusals()
     working = await house.work(house.flow(), echo, config=True)
 
     for key, data in zip(keys, entries, strict=True):

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
+from socket import socket
 
 import aiohttp
 import pytest
 
-from trustgraph_prompt.worker import logs
+from trustgraph_prompt.worker import http_connections, logs
 from trustgraph_prompt.worker.health import Health
 from trustgraph_prompt.worker.http import serve
 from trustgraph_prompt.worker.metrics import Metrics
@@ -64,6 +69,95 @@ async def test_garbage_gave_a_traceback(garbage: bytes, capsys: pytest.CaptureFi
         writer.write(garbage)
         assert b" 400 " in await reader.readline()
         writer.close()
+    assert capsys.readouterr().err == ""
+
+
+async def opened(bound: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    host, _, port = bound.partition(":")
+    return await asyncio.open_connection(host, int(port))
+
+
+async def ended(reader: asyncio.StreamReader) -> bytes:
+    """What came before the connection ended, and it has ended."""
+    try:
+        return await asyncio.wait_for(reader.read(), 30)
+    except ConnectionResetError:
+        return b""
+
+
+async def test_three_hundred_connections_that_say_nothing_stayed_open() -> None:
+    async with serve("127.0.0.1:0", Health(), Metrics()) as bound:
+        silent = [await opened(bound) for _ in range(300)]
+        async with aiohttp.ClientSession() as session, session.get(f"http://{bound}/livez") as response:
+            assert response.status == 200
+        for reader, _ in silent[: 300 - http_connections.MAX_CONNECTIONS]:
+            assert await ended(reader) == b""
+        for _, writer in silent:
+            writer.close()
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /livez HTTP/1.1\r\nHost: a\r\nX-Slow: "])
+async def test_a_connection_without_a_request_never_ended(
+    said: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_connections, "SECONDS_FOR_A_REQUEST", 0.1)
+    async with serve("127.0.0.1:0", Health(), Metrics()) as bound:
+        reader, writer = await opened(bound)
+        writer.write(said)
+        assert await ended(reader) == b""
+        writer.close()
+
+
+async def test_a_connection_is_for_one_request() -> None:
+    async with serve("127.0.0.1:0", Health(), Metrics()) as bound:
+        reader, writer = await opened(bound)
+        writer.write(b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert b"200 OK" in await ended(reader)
+        writer.close()
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/", 404), ("POST", "/livez", 405)])
+async def test_what_is_not_there(method: str, path: str, status: int) -> None:
+    async with (
+        serve("127.0.0.1:0", Health(), Metrics()) as bound,
+        aiohttp.ClientSession() as session,
+        session.request(method, f"http://{bound}{path}") as response,
+    ):
+        assert response.status == status
+
+
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """This process can open nothing."""
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    taken: list[int] = []
+    setrlimit(RLIMIT_NOFILE, (256, hard))
+    try:
+        with suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        setrlimit(RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("configured")
+async def test_without_a_descriptor_nobody_was_told_what_was_wrong(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    loop = asyncio.get_running_loop()
+    with ExitStack() as open_files:
+        async with serve("127.0.0.1:0", Health(), Metrics()) as bound:
+            host, _, port = bound.partition(":")
+            clients = [open_files.enter_context(socket()) for _ in range(2)]
+            with no_descriptors():
+                for client in clients:
+                    client.setblocking(False)
+                    await loop.sock_connect(client, (host, int(port)))
+                    await loop.sock_sendall(client, b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n")
+                    assert b"200 OK" in await asyncio.wait_for(loop.sock_recv(client, 1000), 30)
     assert capsys.readouterr().err == ""
 
 

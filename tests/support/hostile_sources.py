@@ -36,7 +36,7 @@ HOSTILE: dict[str, Callable[[int], str]] = {
     "errors": lambda size: "".join(f"schema A{n} b\n" for n in range(size // 250)),
     "the same key": lambda size: "prompt x: 'a'\n" + "".join(f" a: {n}\n" for n in range(size // 100)),
     "half a character": lambda size: "schema A:\n a: '" + "\ud800" * (size // 1_000),
-    "too much": lambda size: " " * (size + 1),
+    "too much": lambda size: " " * (4 * size + 1),
 }  # fmt: skip
 
 #: Right at any size that the language takes.

@@ -82,6 +82,16 @@ HOSTILE = {
     "brace and bracket lines": "},{\n[",
     "braces that begin no object": ">},{{}{",
     "braces of a set": "}\n}é{{}-",
+    "half objects": '{"id": 1, "name": "x"\n',
+    "half names": '{"a": 1, "b": ',
+    "trailing commas": '{"id": 1,}\n',
+    "lines without quotes": '{"id": x}\n',
+    "nested and closed": '{"a":{"a":{"a":1}}}',
+    "nested half": '{"a": {"id": 1',
+    "fences of two kinds": "~~~```",
+    "fenced words": "```json\nx\n```\n",
+    "close mixes": "]}",
+    "close mixes behind": "{}]}",
     "unknown wrappers": '{"ite[][1,s":[{}<',
 }
 #: Some of them, for doors through which the same reader is reached.

@@ -26,7 +26,7 @@ class Process:
         self._address: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.log: list[str] = []
         self._reading = asyncio.create_task(self._read())
-        self.kill, self.send_signal = process.kill, process.send_signal
+        self.pid, self.kill, self.send_signal = process.pid, process.kill, process.send_signal
 
     async def shows(self, path: str, text: str, seconds: float = 60) -> None:
         """Wait until a page of the process says something."""
@@ -34,6 +34,17 @@ class Process:
         async with asyncio.timeout(seconds):
             while text not in await asyncio.to_thread(page, f"http://{address}{path}"):
                 await asyncio.sleep(0.02)
+
+    async def says(self, text: str, seconds: float = 60) -> None:
+        """Wait until it stands in the log."""
+        async with asyncio.timeout(seconds):
+            while not any(text in line for line in self.log):
+                await asyncio.sleep(0.02)
+
+    async def address(self) -> tuple[str, int]:
+        """Where it serves its pages."""
+        host, _, port = (await self._address).rpartition(":")
+        return host, int(port)
 
     async def answers_within(self, path: str) -> float:
         """How many seconds a page of the process takes."""

@@ -14,6 +14,7 @@ from trustgraph_prompt.broker import Broker, Message
 from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Flow, Input, Outputs, Prompts, Service
+from trustgraph_prompt.worker.reports import WORKER
 
 Script = Callable[[Call], str | ScriptedAnswer | Iterable[Delta]]
 
@@ -72,14 +73,17 @@ ENTRIES = {
 
 
 class Heard:
-    """Everything that is published on one topic, as it comes."""
+    """Everything that is published on one topic, or what `wanted` picks of it, as it comes."""
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: Callable[[Message], bool] = lambda message: True) -> None:
         self.messages: list[Message] = []
+        self._wanted = wanted
         self._news = asyncio.Condition()
 
     async def follow(self, receive: Callable[[], Awaitable[Message | None]]) -> None:
         while message := await receive():
+            if not self._wanted(message):
+                continue
             async with self._news:
                 self.messages.append(message)
                 self._news.notify_all()
@@ -122,15 +126,24 @@ class Heard:
 
 @asynccontextmanager
 async def listening(
-    broker: Broker, topic: str, *, start: Literal["earliest", "latest"] = "earliest"
+    broker: Broker,
+    topic: str,
+    *,
+    start: Literal["earliest", "latest"] = "earliest",
+    wanted: Callable[[Message], bool] = lambda message: True,
 ) -> AsyncIterator[Heard]:
     """Follow a topic."""
     reader = await broker.reader(topic, start=start)
-    heard = Heard()
+    heard = Heard(wanted)
     task = asyncio.create_task(heard.follow(reader.receive))
     yield heard
     await reader.close()
     await task
+
+
+def is_refusal(report: Message) -> bool:
+    """Whether a worker refuses an entry there, or takes that back, and does not tell of itself."""
+    return not (report.key or "").startswith(WORKER)
 
 
 @dataclass
@@ -162,6 +175,11 @@ class House:
     async def hear(self, topic: str) -> Heard:
         """Follow a topic from its beginning."""
         return await self.stack.enter_async_context(listening(self.broker, topic))
+
+    async def hear_refusals(self) -> Heard:
+        """Follow what is refused of the config topic."""
+        following = listening(self.broker, self.topic("config-report"), wanted=is_refusal)
+        return await self.stack.enter_async_context(following)
 
     async def work(
         self,

@@ -26,6 +26,14 @@ async def pulsar_site(tmp_path: Path, pulsar_url: str, pulsar_space: str) -> Asy
         yield Site(tmp_path, stack, pulsar_url, f"persistent://{pulsar_space}/config/prompt")
 
 
+@pytest.fixture(params=["embedded", pytest.param("pulsar", marks=pytest.mark.pulsar)])
+def place(request: pytest.FixtureRequest) -> tuple[Site, str]:
+    """Such a folder on either broker, and the space of its topics."""
+    if request.param == "embedded":
+        return request.getfixturevalue("site"), "tg"
+    return request.getfixturevalue("pulsar_site"), request.getfixturevalue("pulsar_space")
+
+
 @pytest.fixture
 def tell(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Takes the counts of a test, by name; they are printed when the run ends."""

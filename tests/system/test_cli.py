@@ -242,10 +242,10 @@ class TestFormat:
 
     def test_changes_nothing_where_one_cannot_be_read(self, tmp_path: Path) -> None:
         (tmp_path / "a.prompt").write_text("prompt a :  'x'\n")
-        (tmp_path / "b.prompt").write_text("prompt b\n")
+        (tmp_path / "b.prompt").write_text("prompt b using\n")
         result = run("format", tmp_path)
         assert result.returncode == 2
-        assert "b.prompt:1:9" in result.stderr
+        assert "b.prompt:1:15" in result.stderr
         assert (tmp_path / "a.prompt").read_text() == "prompt a :  'x'\n"
 
     def test_a_folder_without_files_of_the_language_is_an_error(self, tmp_path: Path) -> None:
@@ -309,6 +309,25 @@ class TestConfig:
         [listed] = run("config", "list", *broker).stdout.split()
         assert run("config", "get", listed, *broker).returncode == 0
         assert run("config", "delete", listed, "-w", "other", *broker).returncode == 0
+
+    def test_nothing_is_pushed_where_a_workspace_would_have_too_many_prompts(
+        self, tmp_path: Path, broker: list[str]
+    ) -> None:
+        def folder(name: str, count: int) -> Path:
+            prompts = "".join(f"prompt {name}{number}: 'a'\n" for number in range(count))
+            (tmp_path / f"{name}.prompt").write_text(prompts)
+            return tmp_path / f"{name}.prompt"
+
+        full = run("config", "push", folder("a", 990), *broker)
+        assert full.returncode == 0
+        assert "a workspace has 1,000 prompts at most" in full.stderr
+        assert run("config", "push", folder("a", 990), *broker).returncode == 0
+        result = run("config", "push", folder("b", 11), *broker)
+        assert result.returncode == 2
+        assert (
+            "workspace default would have too many prompts (found '1,001', expected at most" in result.stderr
+        )
+        assert len(run("config", "list", *broker).stdout.split()) == 990
 
     def test_nothing_is_pushed_where_one_prompt_is_wrong(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "prompts").mkdir()

@@ -7,8 +7,6 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import pytest
-
 from tests.support.model_server import ModelServer, Reply, Then
 from tests.support.restless_model import PROMPT, TEMPLATES, RestlessModel
 from tests.support.worker_processes import Process, Site
@@ -47,13 +45,6 @@ class DeadlyModel(RestlessModel):
             self.beside.append(len(self._server.on_the_wire) - 1)
             self.worker.kill()
         return Reply([Then.HANG])
-
-
-@pytest.fixture(params=["embedded", pytest.param("pulsar", marks=pytest.mark.pulsar)])
-def place(request: pytest.FixtureRequest) -> tuple[Site, str]:
-    if request.param == "embedded":
-        return request.getfixturevalue("site"), "tg"
-    return request.getfixturevalue("pulsar_site"), request.getfixturevalue("pulsar_space")
 
 
 async def kept_running(site: Site, model: DeadlyModel, until: Callable[[], Awaitable[object]]) -> int:

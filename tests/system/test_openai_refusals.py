@@ -1,5 +1,7 @@
 """What servers refuse, and what of their words is shown."""
 
+# ruff: noqa: E501  (tables)
+
 from __future__ import annotations
 
 import asyncio
@@ -265,6 +267,81 @@ class TestSecrets:
             OpenAIProvider(url, "small")
 
         assert KEY not in str(caught.value) + repr(vars(caught.value))
+
+
+class TestAQuestionThatIsTooLong:
+    @pytest.mark.parametrize(
+        ("words", "told"),
+        [
+            ("This model's maximum context length is 4097 tokens. However, your messages resulted in 5000 tokens.",
+             "the question does not fit the model's context: it has 5,000 tokens; the server allows 4,097"),
+            ("This model's maximum context length is 8192 tokens. However, you requested 9000 tokens (7500 in the messages, 1500 in the completion).",
+             "question and answer together do not fit the model's context: the question has 7,500 tokens, the answer may have up to 1,500; the server allows 8,192"),
+            ("Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300100 tokens.",
+             "it has 300,100 tokens; the server allows 272,000"),
+            ("This model's maximum context length is 4096 tokens. However, your request has 5000 input tokens.",
+             "it has 5,000 tokens; the server allows 4,096"),
+            ("'max_tokens' or 'max_completion_tokens' is too large: 5000. This model's maximum context length is 4096 tokens and your request has 30 input tokens (5000 > 4096 - 30).",
+             "the question has 30 tokens, the answer may have up to 5,000; the server allows 4,096"),
+            ("The decoder prompt (length 5000) is longer than the maximum model length of 4096.",
+             "it has 5,000 tokens; the server allows 4,096"),
+            ("Requested token count exceeds the model's maximum context length of 4096 tokens. You requested a total of 5100 tokens: 5000 tokens from the input messages and 100 tokens for the completion.",
+             "it has 5,000 tokens; the server allows 4,096"),
+            ("Prompt contains 40000 tokens and 0 draft tokens, too large for model with 32768 maximum context length",
+             "it has 40,000 tokens; the server allows 32,768"),
+            ("prompt is too long: 210000 tokens > 200000 maximum", "it has 210,000 tokens; the server allows 200,000"),
+            ("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease input length",
+             "the question has 190,000 tokens, the answer may have up to 20,000; the server allows 200,000"),
+            ("The input token count (1,100,000) exceeds the maximum number of tokens allowed (1048575).",
+             "it has 1,100,000 tokens; the server allows 1,048,575"),
+            ("the request exceeds the available context size. try increasing the context size",
+             "tokens (estimated); the server does not say how many it allows"),
+        ],
+    )  # fmt: skip
+    @pytest.mark.parametrize("status", [400, 413, 500])
+    async def test_its_tokens_are_told_and_what_the_server_allows(
+        self, server: ModelServer, provider: OpenAIProvider, words: str, told: str, status: int
+    ) -> None:
+        server.reply = lambda _: Reply([orjson.dumps({"error": {"message": words}})], status=status)
+        with pytest.raises(errors.ProviderInvalidRequest) as caught:
+            await heard(provider)
+        assert words in str(caught.value)
+        assert str(caught.value).endswith(told)
+        assert caught.value.loggable.endswith(told)
+        assert words not in caught.value.loggable
+
+    @pytest.mark.parametrize(
+        "name", [{"code": "context_length_exceeded"}, {"type": "exceed_context_size_error"}]
+    )
+    async def test_a_name_for_it_is_enough(
+        self, server: ModelServer, provider: OpenAIProvider, name: dict[str, str]
+    ) -> None:
+        error = {"message": "Please reduce the length.", "n_prompt_tokens": 300, "n_ctx": True, **name}
+        server.reply = lambda _: Reply([orjson.dumps({"error": error})], status=400)
+        with pytest.raises(errors.ProviderInvalidRequest, match="it has 300 tokens; the server does not say"):
+            await heard(provider)
+
+    @pytest.mark.parametrize(
+        ("words", "status", "kind"),
+        [
+            ("the parameter context_length is not supported", 400, errors.ProviderInvalidRequest),
+            ("the schema is too large", 400, errors.ProviderInvalidRequest),
+            ("slow down, the context window of this minute is exceeded", 429, errors.ProviderRateLimit),
+            ("9" * 4_000, 400, errors.ProviderInvalidRequest),
+        ],
+    )
+    async def test_other_refusals_are_not_taken_for_it(
+        self,
+        server: ModelServer,
+        provider: OpenAIProvider,
+        words: str,
+        status: int,
+        kind: type[errors.ProviderError],
+    ) -> None:
+        server.reply = lambda _: Reply([orjson.dumps({"error": {"message": words}})], status=status)
+        with pytest.raises(kind) as caught:
+            await heard(provider)
+        assert "does not fit" not in str(caught.value)
 
 
 class TestErrorsWithinAnAnswer:

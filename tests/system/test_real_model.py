@@ -309,8 +309,13 @@ class TestRefusals:
             await heard(provider, Call(QUESTION, config(1, top_k="many"), stream=stream))
 
     async def test_a_question_beyond_the_context_is_a_wrong_request(self, provider: OpenAIProvider) -> None:
-        with pytest.raises(errors.ProviderInvalidRequest, match="context size"):
+        with pytest.raises(errors.ProviderInvalidRequest) as caught:
             await heard(provider, Call([Message("user", "word " * 2 * CONTEXT)], config(1)))
+        told = (
+            r"the question does not fit the model's context: it has 4,1\d\d tokens; the server allows 2,048$"
+        )
+        assert re.search(told, str(caught.value))
+        assert re.search(told, caught.value.loggable)
 
     async def test_an_image_for_a_model_that_takes_none_is_told_apart(self, provider: OpenAIProvider) -> None:
         image = ImageBlock(base64_data="iVBORw0KGgo=", media_type="image/png")
@@ -459,6 +464,18 @@ class TestCommand:
 
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["colour"] in ("red", "green")
+
+    def test_a_question_beyond_the_context_is_told_with_its_tokens(
+        self, server: LlamaServer, tmp_path: Path
+    ) -> None:
+        (tmp_path / "say.prompt").write_text('prompt say: "{{ text }}"')
+        done = command.run(
+            *("ask", "say", "--templates", tmp_path, "--term", f"text={'word ' * 2 * CONTEXT}"),
+            *("--base-url", server.url, "--model", MODEL),
+        )
+        assert done.returncode == 1
+        assert "does not fit the model's context: it has 4,1" in " ".join(done.stderr.split())
+        assert "the server allows 2,048" in " ".join(done.stderr.split())
 
     def test_a_document_gives_objects(self, server: LlamaServer, tmp_path: Path) -> None:
         prompt = {

@@ -8,13 +8,15 @@ import os
 import pty
 import re
 import signal
+import subprocess
 from collections import Counter
 from collections.abc import Iterable
 
 import pytest
 
+from tests.support.command import run
 from tests.support.worker_processes import Site
-from tests.support.workers import DEFINITION, entry, listening
+from tests.support.workers import DEFINITION, entry, is_refusal, listening
 from trustgraph_prompt.broker import Broker, connect
 from trustgraph_prompt.errors import MessageTooLarge
 from trustgraph_prompt.wire import PromptRequest
@@ -74,6 +76,39 @@ async def test_prompts_come_from_the_config_topic_that_is_named(site: Site) -> N
         await send(broker, ["r"], "only-there")
         [response] = await responses.until(1)
     assert json.loads(response.data)["text"] == "said"
+
+
+async def test_who_pushes_learns_which_worker_took_it(site: Site) -> None:
+    prompts = site.folder / "prompts"
+    prompts.mkdir()
+    (prompts / "say.yaml").write_text("dialect: jinja\nprompt: Say {{ text }}\n")
+
+    async def push(seconds: float) -> subprocess.CompletedProcess[str]:
+        arguments = ("push", prompts, "--broker", site.url, "--wait", seconds)
+        return await asyncio.to_thread(run, "config", *arguments)
+
+    alone = await push(10)
+    assert alone.returncode == 1
+    assert alone.stdout.startswith("pushed 1 entry")
+    assert "no worker that serves workspace default has announced itself" in alone.stderr
+
+    async with await connect(site.url) as broker, listening(broker, f"{config.TOPIC}-report") as reports:
+        worker = await site.run()
+        name = (await reports.until(1))[0].key or ""
+        shown = name.removeprefix("worker:")
+        taken = await push(60)
+        assert (taken.returncode, taken.stderr) == (0, "")
+        assert taken.stdout.splitlines()[1:] == [f"taken by {shown}"]
+
+        worker.send_signal(signal.SIGSTOP)
+        silent = await push(1)
+        assert silent.returncode == 1
+        assert f"error: no answer from {shown} in 1 s" in silent.stderr
+        worker.send_signal(signal.SIGCONT)
+
+        worker.send_signal(signal.SIGTERM)
+        await worker.ended()
+        assert "announced itself" in (await push(10)).stderr
 
 
 async def test_workers_that_are_killed_lose_no_request_and_no_object(site: Site) -> None:
@@ -153,7 +188,7 @@ async def test_a_second_signal_quits_at_once_and_leaves_the_rest_to_others(site:
 async def test_a_prompt_that_changes_under_load_changes_between_two_requests(site: Site) -> None:
     topic = config.TOPIC
     async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
-        async with listening(broker, f"{topic}-report") as reports:
+        async with listening(broker, f"{topic}-report", wanted=is_refusal) as reports:
             await config.push(broker, "default", {"template.say": entry("Say A")})
             await site.run()
             await send(broker, [f"a{n}" for n in range(50)], "say")

@@ -28,6 +28,7 @@ async def hear(provider: Provider) -> None:
 
 
 def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    metrics.text()  # what is shown of the limits is read then
     return metrics.registry.get_sample_value(f"trustgraph_prompt_{name}", labels)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from errno import ECONNRESET, EMFILE, ENFILE
 from itertools import product
 from math import inf
 from pathlib import Path
@@ -53,10 +54,16 @@ def failed(cause: ProviderError) -> Outcome:
     return Outcome(None, Reason.PROVIDER_ERROR, Contract.from_schema(None, format="json"), cause=cause)
 
 
-def unreachable() -> Outcome:
+def unreachable(why: Exception) -> Outcome:
     error = ProviderUnavailable("no answer")
-    error.__cause__ = BrokerUnavailable("away")
+    error.__cause__ = why
     return failed(error)
+
+
+def refused(why: Exception) -> BrokerError:
+    error = BrokerError("no answer")
+    error.__cause__ = why
+    return error
 
 
 SERVED = read("[1]", "json")
@@ -69,7 +76,11 @@ PAUSED = failed(ProviderPaused("no calls for 300 seconds", retry_after=300.0))
 PAUSED_LATER = replace(PAUSED, calls=(CallReport("first", ""),))
 FORBIDDEN = failed(ProviderAuthentication("who are you?"))
 UNEXPLAINED = failed(ProviderUnexplained("no"))
-UNREACHABLE = unreachable()
+UNREACHABLE = unreachable(BrokerUnavailable("away"))
+FULL = OSError(EMFILE, "Too many open files")
+UNCONNECTED = unreachable(FULL)
+UNSENT = refused(OSError(ENFILE, "Too many open files in system"))
+HUNG_UP = unreachable(OSError(ECONNRESET, "Connection reset by peer"))
 AWAY = BrokerUnavailable("away")
 CLOSED = BrokerClosed("gone")
 REFUSED = BrokerError("not allowed")
@@ -80,7 +91,7 @@ NO_TEMPLATE = RenderError("no")
 
 ONE_OF_EACH: list[Result | None] = [
     *(None, SERVED, EMPTY, USELESS, DOWN, FORBIDDEN, UNEXPLAINED, PAUSED, UNREACHABLE, AWAY, CLOSED, REFUSED),
-    *(DEFECT, TOO_LARGE, NO_REQUEST, NO_TEMPLATE),
+    *(UNCONNECTED, FULL, UNSENT, HUNG_UP, DEFECT, TOO_LARGE, NO_REQUEST, NO_TEMPLATE),
 ]
 
 
@@ -166,6 +177,14 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (CLOSED, LAST, "wait 1"),
     (AWAY, STREAMED | {"paid": True}, "wait 1"),
     (AWAY, STREAMED, "answer, dead letter broker-error"),
+    # A process without file descriptors is its own trouble, and no request's.
+    (UNCONNECTED, LAST, "wait 5, ask again"),
+    (UNCONNECTED, LAST | VOLATILE, "wait 5, ask again"),
+    (UNCONNECTED, {"seconds_left": 3.0}, "send"),
+    (UNCONNECTED, STREAMED, "send"),
+    (FULL, LAST, "wait 5"),
+    (UNSENT, LAST | {"paid": True}, "wait 5"),
+    (HUNG_UP, LAST, "send"),
     # Other trouble is tried again; what streamed already, only by the process that knows it.
     (REFUSED, {}, "retry in 1"),
     (REFUSED, {"paid": True}, "retry in 1"),

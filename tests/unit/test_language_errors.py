@@ -9,8 +9,10 @@ import re
 import pytest
 
 from tests.support.memory import bytes_beside_the_result
+from tests.support.steps import is_linear
 from trustgraph_prompt.errors import ConfigError, LanguageError
 from trustgraph_prompt.language import parse
+from trustgraph_prompt.language.parse import read
 
 
 def wrong(text: str) -> list[str]:
@@ -45,6 +47,7 @@ def wrong(text: str) -> list[str]:
         ('schema A:\n  a: "b\n  c: int', "2:6: this text is not closed on its line (found '\"b', expected another \")"),
         ("schema A:\n  a: list[int\n  b: int", "2:10: a bracket is not closed (found '[', expected ']')"),
         ("schema A:\n  a: int @min(1\n  b: int", "2:14: a bracket is not closed (found '(', expected ')')"),
+        ("schema A:\n  a: list[int", "2:10: a bracket is not closed (found '[', expected ']')"),
         ("schema A:\n  a: any = {b: [1, 2}", "2:21: this cannot stand here (found '}', expected ',' or ']')"),
         ("schema A:\n  a: int\n    b: int", "3:5: this line is indented, and nothing above it needs it"),
         ("  schema A:\n    a: int", "1:3: this line is indented, and nothing above it needs it"),
@@ -55,12 +58,13 @@ def wrong(text: str) -> list[str]:
         ("schema A:\n  a: '\\ud800'", "2:6: half a character"),
         ("schema A:\n  a: 1e999", "2:6: this number is too large"),
         ("schema A:\n  a: \x00", "2:6: no text has this character: U+0000"),
-        ("prompt x", "1:9: something is missing here (found 'the end of the line', expected using model, expecting or"),
+        ("prompt x", "1:8: the prompt x has no text (found 'nothing', expected text:"),
+        ("prompt x\n  attempts: 2", "1:9: something is missing here (found 'the end of the line', expected ':')"),
         ("prompt x:", "1:8: the prompt x has no text (found 'nothing', expected text:"),
         ("prompt x:\n  attempts: 2", "1:8: the prompt x has no text"),
         ('prompt x: ""', "1:8: the prompt x has no text"),
         ('prompt x:\n  attempts: 2\n  text: """\n  \n  """', "1:8: the prompt x has no text"),
-        ("prompt x: '''\nabc\n'''", "1:11: a text of several lines has other quotes (found \"'''\", expected \"\"\")"),
+        ("prompt x: '''abc\n", "1:11: this text is not closed (found \"'''\", expected another ''' after it)"),
         ('prompt x: """abc\n', "1:11: this text is not closed (found '\"\"\"', expected another \"\"\" after it)"),
         ("prompt x using gpt: 'a'", "1:16: this cannot stand here (found 'gpt', expected model)"),
         ("prompt x expecting int as xml: 'a'", "1:27: this cannot stand here (found 'xml', expected jsonl or json)"),
@@ -121,6 +125,19 @@ def test_what_cannot_be_read(text: str, said: str) -> None:
         ("schema A:\n  a: int | int", "2:12: int stands twice"),
         ("schema A:\n  a: 'x' | 'x'", "2:12: \"x\" stands twice"),
         ("schema A:\n  a: 1 | 1.0", "2:10: 1.0 stands twice"),
+        ("schema A:\n  a?: int?", "2:3: this may be missing already, as its type ends with ? (found 'a?', expected a)"),
+        ("schema A:\n  a?: int = 1", "2:3: this may be missing already, as it has a default (found 'a?', expected a)"),
+        ("schema A:\n  a?: int | null", "2:3: what may be missing or null has its ? at its type (found 'a?', expected a: int?)"),
+        ("schema A:\n  a??: int", "2:5: this cannot stand here (found '?', expected ':')"),
+        ("schema A:\n  a: (int 'x') 'y'", "2:16: the description stands twice"),
+        ("schema A:\n  a: (int @min(1))[] @min(1)", "2:22: @min says nothing about this type"),
+        ("schema A:\n  a: (string @min(1))[]", "2:14: @min says nothing about this type (found 'string', expected a number)"),
+        ("schema A:\n  a: (int @min(2) @max(1))[]", "2:11: no number can meet this and @max"),
+        ("schema A:\n  a: (int 'x')? @min(1)", "2:17: @min says nothing about this type"),
+        ("schema A:\n  a: (int? 'x') | string", "2:7: ? inside a union"),
+        ("schema A:\n  a: (int? 'x')?", "2:7: one ? is enough"),
+        ("schema A:\n  a: (A 'x') | (A 'y')", "1:8: no value of this can come to an end"),
+        ("schema A:\n  a: (int 'x')[] = [1, 'b']", "2:20: the default is not of the type"),
         ("schema A:\n  a: int @minimum(1)", "2:10: unknown constraint, did you mean min? (found '@minimum', expected @min"),
         ("schema A:\n  a: int @min(1) @min(2)", "2:18: @min stands twice"),
         ("schema A:\n  a: int @min('1')", "2:10: @min does not take this (found '@min(\"1\")', expected @min(0))"),
@@ -144,7 +161,12 @@ def test_what_cannot_be_read(text: str, said: str) -> None:
         ("schema A:\n  a: int[] = [1, 'b']", "2:14: the default is not of the type"),
         ("schema A:\n  a: int @max(1) = 2", "2:20: the default is out of bounds (found 2, expected @max(1))"),
         ("schema A:\n  a: string @length(1) = 'ab'", "2:26: the default is out of bounds"),
-        ("prompt x: 'a'\nprompt x: 'b'", "2:8: the prompt x is there already, in line 1"),
+        ("prompt x\nprompt y: 'a'\nprompt x: ''", "1:8: the prompt x has no text, here or in line 3"),
+        ("prompt x using model 'a': 'b'\nprompt x using model 'c'", "2:22: the prompt x names another model in line 1 (found 'c', expected 'a' or nothing)"),
+        ("prompt x expecting int: 'a'\nprompt x expecting any", "2:20: the prompt x expects something else in line 1 (found 'any', expected 'int' or"),
+        ("prompt x expecting any[]: 'a'\nprompt x expecting any[] as jsonl", "2:20: the prompt x expects something else in line 1"),
+        ("prompt x:\n  a: 1\nprompt x: 'a'\nprompt x:\n  a: true", "5:6: the prompt x has another value of a in line 2 (found True, expected 1 or nothing)"),
+        ("prompt x: 'a'\n  a: {'b/c': [1]}\nprompt x:\n  a: {'b/c': [2]}", "4:14: the prompt x has another value of a/b/c in line 2"),
         ("prompt x expecting B: 'a'", "1:20: unknown type (found 'B'"),
         ("schema A:\n  a: int\nprompt x expecting A as jsonl: 'a'", "3:20: jsonl is one object a line (found 'A', expected a list"),
         ("prompt x expecting string[] as jsonl: 'a'", "1:20: jsonl is one object a line"),
@@ -181,6 +203,36 @@ def test_a_syntax_error_hid_what_is_wrong_with_names_and_types() -> None:
 
 def test_names_are_not_called_unknown_where_their_schema_cannot_be_read() -> None:
     assert len(wrong("schema A:\n  a: int int\nschema B:\n  b: A\n")) == 1
+
+
+def test_a_prompt_is_not_said_to_have_no_text_where_one_of_its_declarations_cannot_be_read() -> None:
+    assert len(wrong("prompt x expecting int\nprompt x: 'a'\n  oops\nprompt 'y z' oops\nprompt 'y z'\n")) == 2
+
+
+@pytest.mark.parametrize("quotes", ['"""', "'''", "'", '"'])
+def test_the_beginning_of_a_statement_within_a_text_is_text_when_what_follows_cannot_be_read(
+    quotes: str,
+) -> None:
+    inside = "schema B:" if len(quotes) == 1 else "\nschema B:\n  b\n"
+    said = wrong(f"prompt x: {quotes}{inside}{quotes}\n  oops\nschema C:\n  c: strng\n")
+    assert [one.split(": ", 1)[1][:12] for one in said] == ["something is", "unknown type"]
+
+
+def test_a_long_text_does_not_hide_what_is_wrong_behind_it() -> None:
+    long = "prompt x: '''\n" + "Much to say.\n" * 10_000 + "'''\n"
+    assert len(wrong(long + "prompt y\n  oops\nschema A:\n  a int\nschema B:\n  b: strng\n")) == 3
+
+
+def test_a_text_that_is_too_large_is_said_to_be_so_once() -> None:
+    said = wrong("schema A b\n" + "prompt p: 'a'\n" * 15_000)
+    assert [one.split(" ", 1)[1][:20] for one in said] == ["this cannot stand he", "the text is too larg"]
+
+
+def test_reading_on_after_errors_takes_as_long_as_reading() -> None:
+    def text(count: int) -> str:
+        return "".join(f"schema A{n} b\n" for n in range(15)) + "schema B:\n  b: int\n" * count
+
+    assert is_linear(lambda count: read(text(count)), 200)
 
 
 def test_at_most_twenty_problems_are_told() -> None:

@@ -107,6 +107,23 @@ def test_comments_within_brackets_stay_behind_them() -> None:
     assert format(said) == said
 
 
+def test_declarations_of_a_prompt_stay_where_they_are() -> None:
+    text = (
+        'prompt x using model "m" expecting int  # first\n\nschema A:\n    a: int\n\n'
+        "prompt x:\n    # inner\n    attempts: 2\n\nprompt x: '''\n\"\"\"a\"\"\"\n'''\n\nprompt y\n"
+    )
+    assert format(text) == text
+    assert format(text.replace("prompt y", "prompt   y:")) == text
+    whole = parse(text + "prompt y: 'b'")
+    assert parse(format(whole)) == whole
+
+
+def test_a_text_is_written_in_quotes_that_it_does_not_have() -> None:
+    assert format("prompt x: '''\na\n'''") == 'prompt x: """\na\n"""\n'
+    assert format("prompt x: '''\n\"\"\"\n'''") == "prompt x: '''\n\"\"\"\n'''\n"
+    assert format("prompt x: '''a\n#\"\"\"\n'''  # c") == "prompt x: '''\na\n#\"\"\"\n'''  # c\n"
+
+
 def test_a_tree_that_was_not_read_is_written_in_one_order() -> None:
     file = parse("prompt x: 'a'\n  attempts: 2\nschema A:\n  a: int\nsystem: 'b'\n")
     bare = type(file)(tuple(type(one)(one.name, one.fields) for one in file.schemas), (), file.system)

@@ -4,11 +4,14 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from typing import Any
 
 import pytest
 
+from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.strict import is_strict
 from trustgraph_prompt.errors import LanguageError
 from trustgraph_prompt.language import format, from_json_schema, locate, parse, to_json_schema
@@ -61,6 +64,14 @@ def field(text: str) -> dict[str, Any]:
         ("map[string] @length(1, 2)", {"type": "object", "additionalProperties": STRING, "minProperties": 1, "maxProperties": 2}),
         ("string @pattern('^a') @format('email')", {**STRING, "pattern": "^a", "format": "email"}),
         ("string | int @min(1)", {"anyOf": [STRING, {"type": "integer", "minimum": 1}]}),
+        ("(string @length(1, 9) 'One.')[] @unique 'All.'", {"type": "array", "items": {**STRING, "minLength": 1, "maxLength": 9, "description": "One."}, "uniqueItems": True, "description": "All."}),
+        ("(string? @length(1, 9) 'One.')[]", {"type": "array", "items": {"anyOf": [{**STRING, "minLength": 1, "maxLength": 9}, NULL], "description": "One."}}),
+        ("map[(int @min(0))[] 'Many.']", {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer", "minimum": 0}, "description": "Many."}}),
+        ("map[any 'x']", {"type": "object", "additionalProperties": {"description": "x"}}),
+        ("(string @length(1)) | string[]", {"anyOf": [{**STRING, "minLength": 1, "maxLength": 1}, {"type": "array", "items": STRING}]}),
+        ("('x' 'An x.') | ('y' 'A y.')", {"anyOf": [{"const": "x", "type": "string", "description": "An x."}, {"const": "y", "type": "string", "description": "A y."}]}),
+        ("(string @length(1) 'x')?", {"anyOf": [{**STRING, "minLength": 1, "maxLength": 1, "description": "x"}, NULL]}),
+        ("(A 'Another.')?", {"anyOf": [{"$ref": "#/$defs/A", "description": "Another."}, NULL]}),
         ("string = 'x' 'About.'", {**STRING, "default": "x", "description": "About."}),
     ],
 )  # fmt: skip
@@ -118,6 +129,105 @@ def test_a_schema_for_the_strict_mode_of_servers_comes_back_exactly() -> None:
     file = from_json_schema(strict, "Plan")
     assert to_json_schema(file, "Plan") == strict
     assert parse(format(file)) == file
+
+
+def test_what_may_be_missing_but_not_null_is_not_required() -> None:
+    properties = {
+        "a": {**STRING, "maxLength": 3, "description": "If any."},
+        "b": {},
+        "c": {"anyOf": [STRING, NULL]},
+        "d": NULL,
+    }
+    schema = {"title": "A", "type": "object", "properties": properties}
+    file = from_json_schema(schema, "A")
+    assert format(file) == (
+        'schema A:\n    a?: string @length(0, 3)  "If any."\n    b?: any\n    c: string?\n    d?: null\n'
+    )
+    assert parse(format(file)) == file
+    assert to_json_schema(file, "A") == schema
+
+
+STRICT = [
+    {
+        "type": "object",
+        "properties": {
+            "steps": {
+                "type": "array",
+                "description": "The way.",
+                "items": {
+                    "type": "object",
+                    "description": "One step of it.",
+                    "properties": {"explanation": STRING, "output": {**STRING, "description": "A formula."}},
+                    "required": ["explanation", "output"],
+                    "additionalProperties": False,
+                },
+            },
+            "final_answer": STRING,
+        },
+        "required": ["steps", "final_answer"],
+        "additionalProperties": False,
+    },
+    {
+        "type": "object",
+        "properties": {
+            "type": {"type": "string", "description": "What it is.", "enum": ["div", "button"]},
+            "children": {"type": "array", "items": {"$ref": "#"}},
+            "attributes": {
+                "type": "array",
+                "items": {
+                    "type": "object",
+                    "properties": {"name": {**STRING, "pattern": "^[a-z]+$"}, "value": {"type": ["string", "null"]}},
+                    "required": ["name", "value"],
+                    "additionalProperties": False,
+                },
+            },
+        },
+        "required": ["type", "children", "attributes"],
+        "additionalProperties": False,
+    },
+    {
+        "type": "object",
+        "properties": {
+            "item": {
+                "anyOf": [
+                    {
+                        "type": "object",
+                        "description": "A person.",
+                        "properties": {"name": STRING, "age": {"type": "integer", "minimum": 0, "description": "In years."}},
+                        "additionalProperties": False,
+                        "required": ["name", "age"],
+                    },
+                    {"$ref": "#/$defs/address"},
+                ]
+            },
+            "tags": {"type": "array", "minItems": 1, "items": {**STRING, "pattern": "^[a-z]+$", "description": "A word."}},
+            "colour": {"$ref": "#/$defs/colour"},
+        },
+        "$defs": {
+            "address": {
+                "type": "object",
+                "properties": {"number": STRING, "city": STRING},
+                "additionalProperties": False,
+                "required": ["number", "city"],
+            },
+            "colour": {"type": "string", "enum": ["red", "blue"], "description": "A colour."},
+        },
+        "additionalProperties": False,
+        "required": ["item", "tags", "colour"],
+    },
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("strict", STRICT, ids=["steps", "interface", "choice"])
+def test_what_a_strict_schema_says_is_said_by_its_file(strict: dict[str, Any]) -> None:
+    assert is_strict(strict)
+    file = from_json_schema(strict, "A")
+    written = to_json_schema(file, "A")
+    assert is_strict(written)
+    assert from_json_schema(written, "A") == file == parse(format(file))
+    assert Contract.from_schema(written).fingerprint == Contract.from_schema(strict).fingerprint
+    described = [set(re.findall(r'"description": "(.*?)"', json.dumps(one))) for one in (strict, written)]
+    assert described[0] == described[1]
 
 
 def test_other_schemas_are_definitions_in_any_order_and_the_root_too_where_it_is_meant() -> None:
@@ -204,12 +314,12 @@ def test_objects_in_objects_get_names_and_definitions_that_are_none_stand_where_
         "schema A:\n"
         "    a: string? @length(0, 3)\n"
         "    b: AB[]\n"
-        '    c: Inner  "In."\n'
+        "    c: Inner\n"
         "    e: A?\n"
         '    f: "red" | "blue"\n'
         "    g: map[any]\n\n"
         'schema AB:\n    x-y: "a" | null\n\n'
-        "schema Inner:\n    d: any\n"
+        'schema Inner:\n    "In."\n    d: any\n'
     )
 
 
@@ -228,7 +338,6 @@ def _with(part: dict[str, Any] | bool, **more: Any) -> dict[str, Any]:
     ("schema", "path", "message"),
     [
         (STRING, "", "only an object with properties is a schema"),
-        (_with(STRING, required=[]), "/properties/a", "may be missing, but not be null"),
         (_with(STRING, additionalProperties=STRING), "/additionalProperties", "other keys have no type"),
         (_with(STRING, additionalProperties=0), "/additionalProperties", "other keys have no type"),
         (_with(STRING, minProperties=1), "/minProperties", "no word for this"),
@@ -246,12 +355,11 @@ def _with(part: dict[str, Any] | bool, **more: Any) -> dict[str, Any]:
         (_with({"type": "string", "default": "x"}), "/properties/a/default", "what has a default may be missing"),
         (_with({"type": "string", "contentEncoding": "base16"}), "/properties/a/contentEncoding", "no word"),
         (_with({"type": "array", "prefixItems": []}), "/properties/a/prefixItems", "no word"),
-        (_with({"type": "array", "items": {"type": "string", "minLength": 1}}), "/properties/a/items", "only a field"),
-        (_with({"type": "array", "items": {**STRING, "description": "x"}}), "/properties/a/items/description", "no word"),
+        (_with({"type": "array", "items": {**STRING, "description": 1}}), "/properties/a/items/description", "not a description"),
+        (_with({"type": "array", "items": {**STRING, "minimum": 1}}), "/properties/a/items/minimum", "no word"),
         (_with({"type": "string", "minLength": -1}), "/properties/a/minLength", "@length cannot say this"),
         (_with({"oneOf": [{"type": "integer"}, {"type": "number"}]}), "/properties/a/oneOf", "may meet several"),
         (_with({"oneOf": [{"$ref": "#"}, {"$ref": "#/$defs/B"}]}, **{"$defs": {"B": _with(STRING)}}), "/properties/a/oneOf", "may meet several"),
-        (_with({"anyOf": [{"type": "string", "maxLength": 1}, {"type": "array"}]}), "/properties/a/anyOf", "would hold for another"),
         (_with({"enum": []}), "/properties/a/enum", "not values"),
         (_with({"enum": [[1]]}), "/properties/a/enum", "not a literal"),
         (_with({"enum": ["x"], "type": "integer"}), "/properties/a/type", "none of these"),

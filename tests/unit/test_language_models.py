@@ -141,6 +141,9 @@ class TestModels:
             ('"a" | "b"', "b", "c"),
             ("1 | true", True, False),
             ("string | int", 1, []),
+            ("(string @length(1, 2))[]", ["ab"], ["abc"]),
+            ("map[int @min(0)]?", {"b": 0}, {"b": -1}),
+            ("(string @length(1)) | (int @min(1))", 1, 0),
             ("bytes", "aGk=", 1),
         ],
     )
@@ -157,6 +160,20 @@ class TestModels:
         assert closed.model_json_schema()["additionalProperties"] is False
         assert model("schema A:\n    a: int\n").model_validate({"a": 1, "b": 2}).model_extra is None
 
+    def test_what_may_be_missing_but_not_null_is_left_out_where_it_is_missing(self) -> None:
+        text = "schema A:\n    a?: string @length(1)\n    class?: int\n    any?: any\n    b: int\n"
+        kind = model(text)
+        missing: Any = kind.model_validate({"b": 1})
+        assert missing.a is None
+        assert missing.model_dump_json() == '{"b":1}'
+        assert missing.model_dump(by_alias=False) == {"b": 1}
+        whole = {"a": "x", "class": 2, "any": None, "b": 1}
+        assert kind.model_validate(whole).model_dump() == whole
+        for value in ({"a": None}, {"a": ""}, {"class": None}):
+            with pytest.raises(ValidationError):
+                kind.model_validate({"b": 1, **value})
+        assert Contract.of(kind).fingerprint == Contract.language(text)["A"].fingerprint
+
     def test_bytes_are_base64_in_json(self) -> None:
         kind = model("schema A:\n    a: bytes\n")
         made: Any = kind.model_validate_json('{"a": "aGk="}')
@@ -171,6 +188,8 @@ class TestModels:
     def test_descriptions_go_into_the_schema(self) -> None:
         schema = model('schema A:\n    "An A."\n    a: int "Its a."\n').model_json_schema()
         assert (schema["description"], schema["properties"]["a"]["description"]) == ("An A.", "Its a.")
+        listed = model('schema A:\n    a: (int @min(1) "One.")[] "All."\n').model_json_schema()
+        assert listed["properties"]["a"]["items"] == {"type": "integer", "minimum": 1, "description": "One."}
 
     def test_names_that_python_would_not_have_are_aliases(self) -> None:
         names = ["object-entity", "class", "_a", "model_config", "model_dump", "json", "object_entity", "1st"]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import permutations
 from pathlib import Path
 
 import pytest
 
 from trustgraph_prompt.language import format, parse
 from trustgraph_prompt.language.nodes import (
+    Annotated,
     Constraint,
     Default,
     EscalationCondition,
@@ -25,6 +27,7 @@ from trustgraph_prompt.language.nodes import (
     Union,
 )
 
+BOUNDS = (Constraint("min", (1,)), Constraint("max", (9,)))
 STRING, INT = Scalar("string"), Scalar("int")
 
 
@@ -58,6 +61,16 @@ def field(text: str) -> SchemaField:
         ("A | B", Union((Name("A"), Name("B")))),
         ("X[]", ListOf(Name("X"))),
         ("list[\n  string |\n  int\n]", ListOf(Union((STRING, INT)))),
+        ("(string @length(3))[]", ListOf(Annotated(STRING, (Constraint("length", (3,)),)))),
+        ("list[string 'One word.']", ListOf(Annotated(STRING, (), "One word."))),
+        (
+            "map[\n  int\n  @max(9)\n  @min(1)\n  'How many.'\n]",
+            MapOf(Annotated(INT, BOUNDS, "How many.")),
+        ),
+        ("(string | null 'If any.')[]", ListOf(Annotated(Optional(STRING), (), "If any."))),
+        ("(string 'a') | (int 'b')", Union((Annotated(STRING, (), "a"), Annotated(INT, (), "b")))),
+        ("((string 'a'))?", Optional(Annotated(STRING, (), "a"))),
+        ("((int @min(1)) @max(9) 'a')[]", ListOf(Annotated(INT, BOUNDS, "a"))),
     ],
 )
 def test_types(text: str, type: TypeExpr) -> None:
@@ -80,6 +93,16 @@ def test_constraints_stand_before_or_after_the_default_in_any_order() -> None:
     assert read == SchemaField(
         "f", INT, (Constraint("min", (1,)), Constraint("max", (9,))), Default(5), "About."
     )
+
+
+def test_what_brackets_say_of_the_type_of_a_field_the_field_says() -> None:
+    assert field("f: (int @min(1) 'a') @max(9)") == field("f: int @min(1) @max(9) 'a'")
+
+
+@pytest.mark.parametrize("text", ["f?: int", "f ? : int", "'f'?: int"])
+def test_a_field_may_be_missing_but_not_null(text: str) -> None:
+    assert field(text) == SchemaField("f", INT, may_be_missing=True)
+    assert not field(text).is_required
 
 
 @pytest.mark.parametrize(
@@ -134,6 +157,7 @@ def test_a_schema_has_a_description_and_bases() -> None:
         ('"""\n\tone\n\t\ttwo\n"""', "one\n\ttwo\n"),
         ('"""a \\n b \\ """', "a \\n b \\ "),
         ('""""quoted" word"""', '"quoted" word'),
+        ("'''\n    it's\n      \"\"\"two\"\"\" \\n\n    '''", 'it\'s\n  """two""" \\n\n'),
     ],
 )
 def test_texts(written: str, text: str) -> None:
@@ -179,6 +203,66 @@ def test_a_prompt() -> None:
     assert prompt.examples == (
         ExampleDef("one", {"terms": {"name": "You"}, "reads": []}),
         ExampleDef(None, {"refuses": 1}),
+    )
+
+
+APART = """
+prompt review using model "main" expecting Finding[]
+
+prompt other: "Hello."
+
+schema Finding:
+    title: string
+
+prompt review:
+    attempts: 2
+    model: {temperature: 0}
+    escalate if ~ "NO"
+    example "one":
+        reads: []
+
+prompt review expecting list[Finding]: '''
+    A draft.
+    '''
+
+prompt review using model "main": '''
+    Review this: {{ code }}
+    '''
+    attempts: 2.0
+    model: {temperature: 0, max-tokens: 400}
+    escalate if contains "NEVER"
+    example "two":
+        refuses: 1
+
+prompt review: ""
+"""
+
+
+def test_a_prompt_is_declared_in_several_places() -> None:
+    review, other = parse(APART).prompts
+    assert (review.name, other.name) == ("review", "other")
+    assert review.text == "Review this: {{ code }}\n"
+    assert review.model == "main"
+    assert review.expecting == ListOf(Name("Finding"))
+    assert review.settings == {"attempts": 2, "model": {"temperature": 0, "max-tokens": 400}}
+    assert review.escalation == EscalationCondition("contains", "NEVER")
+    assert [example.name for example in review.examples] == ["one", "two"]
+    assert review.at == Position(2, 8)
+    assert review.places["/text"] == Position(20, 35)
+    assert review.places["/model/temperature"] == Position(11, 26)
+    assert review.places["/model/max-tokens"] == Position(24, 41)
+
+
+def test_the_declarations_of_a_prompt_stand_in_any_order() -> None:
+    first, second, third = (
+        "prompt x using model 'm'\n",
+        "prompt x expecting int[]:\n  attempts: 2\n",
+        "prompt x: 'a'\n  escalate if ~ 'no'\n",
+    )
+    whole = parse(first + second + third)
+    assert all(parse("".join(order)) == whole for order in permutations((first, second, third)))
+    assert (
+        parse("prompt x using model 'm' expecting int[]: 'a'\n  attempts: 2\n  escalate if ~ 'no'") == whole
     )
 
 
@@ -243,6 +327,7 @@ def test_prompts_may_expect_types_of_all_kinds() -> None:
 
 def test_the_blocks_of_the_guide_are_texts_of_the_language() -> None:
     guide = (Path(__file__).parents[2] / "docs" / "schema-language.md").read_text("utf-8")
-    whole, outline = re.findall(r"^```prompt\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
+    whole, outline, apart = re.findall(r"^```prompt\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
     assert format(whole).startswith("# What a review finds.\nschema Source:\n")
+    assert len(parse(whole + apart).prompts) == 1
     assert parse(outline.replace("TYPE", "any[]")).prompts[0].name == "NAME"

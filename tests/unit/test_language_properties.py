@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -14,6 +15,7 @@ from trustgraph_prompt.errors import LanguageError
 from trustgraph_prompt.language import File, format, from_json_schema, parse, to_json_schema
 from trustgraph_prompt.language.constraints import ORDER
 from trustgraph_prompt.language.nodes import (
+    Annotated,
     Constraint,
     Default,
     EscalationCondition,
@@ -29,6 +31,7 @@ from trustgraph_prompt.language.nodes import (
     SchemaField,
     TypeExpr,
     Union,
+    alternatives,
     nullable,
 )
 from trustgraph_prompt.language.scalars import SCALARS
@@ -54,9 +57,39 @@ def _extended(inner: st.SearchStrategy[TypeExpr]) -> st.SearchStrategy[TypeExpr]
     return st.one_of(
         inner.map(nullable).map(ListOf),
         inner.map(nullable).map(MapOf),
+        st.builds(_said, inner.map(nullable), st.data(), st.sampled_from([ListOf, MapOf])),
+        st.lists(st.builds(_described, inner, texts), min_size=2, max_size=3, unique_by=repr).map(
+            lambda members: Union(tuple(members))
+        ),
         st.lists(inner, min_size=2, max_size=4).map(_union),
         inner.map(lambda expr: _optional(nullable(expr))),
     )
+
+
+def _said(expr: TypeExpr, data: st.DataObject, within: Callable[[TypeExpr], TypeExpr]) -> TypeExpr:
+    """A list or a map of what has constraints and a description, or one of both."""
+    constraints = data.draw(_constraints_of(expr))
+    described = data.draw(texts if not constraints else st.none() | texts)
+    return within(Annotated(expr, constraints, described))
+
+
+def _described(expr: TypeExpr, description: str) -> TypeExpr:
+    return Annotated(expr.type if isinstance(expr, Optional) else expr, (), description)
+
+
+def _constraints_of(expr: TypeExpr) -> st.SearchStrategy[tuple[Constraint, ...]]:
+    match expr.type if isinstance(expr, Optional) else expr:
+        case Scalar("int" | "float"):
+            some = st.lists(_bounds, max_size=2, unique_by=_name)
+        case Scalar("string"):
+            some = st.lists(_of_strings, max_size=2, unique_by=_name)
+        case ListOf():
+            some = st.lists(_lengths | st.just(Constraint("unique")), max_size=2, unique_by=_name)
+        case MapOf():
+            some = st.lists(_lengths, max_size=1)
+        case _:
+            some = st.just([])
+    return some.map(lambda found: tuple(sorted(found, key=lambda one: ORDER[one.name])))
 
 
 def _union(members: list[TypeExpr]) -> TypeExpr:
@@ -69,7 +102,7 @@ def _union(members: list[TypeExpr]) -> TypeExpr:
 
 
 def _optional(expr: TypeExpr) -> TypeExpr:
-    return expr if isinstance(expr, Optional) or expr == NULL else Optional(expr)
+    return expr if isinstance(expr, Optional) or NULL in alternatives(expr) else Optional(expr)
 
 
 types = st.recursive(leaves, _extended, max_leaves=6)
@@ -78,27 +111,17 @@ types = st.recursive(leaves, _extended, max_leaves=6)
 @st.composite
 def fields(draw: st.DrawFn, schema: str) -> SchemaField:
     expr = draw(types)
-    members = expr.members if isinstance(expr, Union) else (expr,)
+    members = alternatives(expr)
     if all(isinstance(one, Name) and one.name <= schema for one in members):
         expr = Optional(expr)  # or no value would come to an end
-    constraints: list[Constraint] = []
-    match expr.type if isinstance(expr, Optional) else expr:
-        case Scalar("int" | "float"):
-            constraints = draw(st.lists(_bounds, max_size=2, unique_by=lambda one: one.name))
-        case Scalar("string"):
-            constraints = draw(st.lists(_of_strings, max_size=2, unique_by=lambda one: one.name))
-        case ListOf():
-            constraints = draw(
-                st.lists(_lengths | st.just(Constraint("unique")), max_size=2, unique_by=_name)
-            )
-        case MapOf():
-            constraints = draw(st.lists(_lengths, max_size=1))
-    constraints.sort(key=lambda one: ORDER[one.name])
+    constraints = draw(_constraints_of(expr))
     default = None
     if expr in (Scalar("any"), Scalar("bool")) or isinstance(expr, Optional):
         of_any = values if expr == Scalar("any") else st.just(None if isinstance(expr, Optional) else True)
         default = draw(st.none() | st.builds(Default, of_any))
-    return SchemaField(draw(keys), expr, tuple(constraints), default, draw(st.none() | texts))
+    may_be_missing = default is None and nullable(expr) == expr and not isinstance(expr, Optional)
+    may_be_missing = may_be_missing and draw(st.booleans())
+    return SchemaField(draw(keys), expr, constraints, default, draw(st.none() | texts), may_be_missing)
 
 
 def _name(constraint: Constraint) -> str:

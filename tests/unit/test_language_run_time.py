@@ -417,6 +417,20 @@ class TestLoading:
         assert prompts["doubt"].escalation == EscalationSpec("~", "I CANNOT")
         assert prompts["say"].schema is None
 
+    async def test_a_prompt_in_several_places_is_one(self) -> None:
+        text = (
+            "prompt p using model 'gemma' expecting int\n\nprompt p: '''\n  How many {{ x }}?\n'''\n"
+            "    escalate if ~ 'NONE'\n"
+        )
+        spec = Workflow.load(text, answers()).prompts["p"]
+        assert (spec.model, spec.schema, spec.escalation) == ("gemma", "int", EscalationSpec("~", "NONE"))
+        assert spec.body({"x": "volcanoes"}) == "How many volcanoes?"
+
+    async def test_what_may_be_missing_but_not_null_stays_missing(self) -> None:
+        text = 'schema A:\n    a?: int\n    b: (int? "One.")[]?\n    c: int?\nprompt p expecting A: "?"\n'
+        assert await Workflow.load(text, answers('{"b": [null]}')).call_llm("p") == {"b": [None], "c": None}
+        assert await Workflow.load(text, answers('{"a": 1}')).call_llm("p") == {"a": 1, "b": None, "c": None}
+
     async def test_a_prompt_answers_to_its_aliases(self) -> None:
         text = 'prompt p:\n    aliases: [q]\n    text: "?"\n'
         assert await Workflow.load(text, answers("!")).call_llm("q") == "!"

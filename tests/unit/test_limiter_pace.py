@@ -77,7 +77,7 @@ def beyond(rate: float, burst: int) -> Refuses:
     return refuses
 
 
-async def keep_busy(server: Server, in_flight: int, seconds: float, *, requests: int = 1000) -> Limits:
+async def keep_busy(server: Server, in_flight: int, seconds: float) -> Limits:
     """Keep more requests waiting than there are places; a refused one comes back a little later."""
     limits = Limits(in_flight, clock=now)
     limiter, chance, end = Limiter(server, limits), random.Random(3), now() + seconds
@@ -90,7 +90,7 @@ async def keep_busy(server: Server, in_flight: int, seconds: float, *, requests:
             except ProviderRateLimit:
                 await asyncio.sleep(chance.uniform(0, 2))
 
-    tasks = [asyncio.create_task(requesting()) for _ in range(requests)]
+    tasks = [asyncio.create_task(requesting()) for _ in range(3 * in_flight + 100)]
     await asyncio.sleep(seconds)
     for task in tasks:
         task.cancel()
@@ -106,9 +106,9 @@ def test_refusals_by_chance_leave_at_least_half_of_the_rate(
 ) -> None:
     async def main() -> None:
         server = Server(at_random(share), seconds, retry_after=retry_after, begins=begins)
-        await keep_busy(server, in_flight, 400 * seconds)
+        await keep_busy(server, in_flight, 200 * seconds)
 
-        assert server.rate(0, 400 * seconds) > in_flight / seconds / 2
+        assert server.rate(0, 200 * seconds) > in_flight / seconds / 2
 
     run(main())
 
@@ -168,12 +168,12 @@ def test_a_limit_is_found_among_refusals_by_chance() -> None:
 def test_a_server_that_recovers_is_called_as_fast_as_before() -> None:
     async def main() -> None:
         server = Server(beyond(10, 10), 0.15)
-        busy = asyncio.create_task(keep_busy(server, 32, 300))
+        busy = asyncio.create_task(keep_busy(server, 32, 200))
         await asyncio.sleep(60)
         server.refuses = lambda: False
         await busy
 
-        assert server.rate(200, 300) > 0.9 * 32 / 0.15
+        assert server.rate(150, 200) > 0.9 * 32 / 0.15
 
     run(main())
 

@@ -293,6 +293,17 @@ def test_a_shipped_example_is_read_as_it_says(example: Example) -> None:
     try_example(PROMPTS.prompts[example.prompt], example)
 
 
+def test_the_items_of_shipped_lists_are_described() -> None:
+    described = {
+        id: json.loads(SHIPPED[f"template.{id}"])["schema"]["description"]
+        for id in ("schema-selection", "supervisor-decompose")
+    }
+    assert described == {
+        "schema-selection": "The name of a table.",
+        "supervisor-decompose": "The goal of one part.",
+    }
+
+
 @pytest.mark.parametrize("id", TERMS)
 def test_every_shipped_prompt_has_examples_and_says_what_it_is_for(id: str) -> None:
     examples = [example for example in FILES.examples if example.prompt == id]

@@ -216,6 +216,19 @@ def test_a_workspace_has_so_many_prompts_and_those_that_serve_come_first() -> No
     assert "more than 1,000 prompts" in str(second.refused["template.p0999"])
 
 
+def test_a_workspace_that_is_nearly_full_is_noted_before_it_is() -> None:
+    many = {f"template.p{number:04}": entry("same") for number in range(901)}
+    full = PromptSet.build(many)
+    assert not full.refused
+    assert "a workspace has 1,000 prompts at most" in full.notes["template.*"]
+    assert PromptSet.build(dict(list(many.items())[1:]), full).notes == {}
+
+
+def test_of_too_many_prompts_the_first_are_served() -> None:
+    many = {f"template.p{number:04}": entry("same") for number in range(1_000, 0, -1)}
+    assert list(PromptSet.build({**many, "template.a": entry("last")}).refused) == ["template.a"]
+
+
 def test_a_system_message_that_needs_a_term_of_nobody_ended_every_prompt_in_silence() -> None:
     entries = {
         "system": entry("Be {{ tone }}, {{ name }}. {% if more %}{{ more }}{% endif %}"),
@@ -235,6 +248,6 @@ def test_a_system_message_that_needs_a_term_of_nobody_ended_every_prompt_in_sile
 
 def test_a_note_about_a_thousand_prompts_is_short() -> None:
     prompts = {f"template.{number:03}{'x' * 100}": entry("Say") for number in range(999)}
-    [note] = PromptSet.build({"system": entry("Be {{ tone }}."), **prompts}).notes.values()
+    note = PromptSet.build({"system": entry("Be {{ tone }}."), **prompts}).notes["system"]
     assert "which 999 of the 999 prompts under it do not name" in note
     assert len(note) < 500

@@ -60,6 +60,51 @@ def test_arrays_in_prose_that_break_take_no_longer_the_deeper_they_are() -> None
     assert taken(190) < 4 * taken(10)
 
 
+def test_one_broken_line_among_good_ones_does_not_make_these_slow() -> None:
+    def taken(lines: int) -> int:
+        half = '{"type": "definition", "entity": "a word", "definition": "What it is."}\n' * (lines // 2)
+        text = f'{half}{{"entity": oops}}\n{half}'
+        assert len(read(text, "jsonl").value) == lines
+        return steps(lambda: read(text, "jsonl"))
+
+    assert taken(1_200) - taken(400) < 8 * 800
+
+
+FAST = {
+    "fences": "``` ",
+    "fences of two kinds": "~~~```",
+    "thoughts in a line": "a <think>",
+    "ends of thoughts": "</think>",
+    "closing brackets": "},]",
+}
+
+
+@pytest.mark.parametrize("token", FAST.values(), ids=FAST.keys())
+def test_what_holds_no_value_is_passed_at_once(token: str) -> None:
+    def taken(times: int) -> int:
+        return steps(lambda: read(token * times, "jsonl"))
+
+    assert taken(3 * LONG) - taken(LONG) < LONG
+
+
+def test_fenced_blocks_that_are_no_json_are_not_decoded() -> None:
+    contract = Contract.from_schema({"type": "object"}, fences="strict")
+
+    def taken(times: int) -> int:
+        text = "```json\nx\n```\n" * times
+        assert [str(issue) for issue in read(text, contract).issues] == ["no JSON: Expecting value"]
+        return steps(lambda: read(text, contract))
+
+    assert taken(3 * LONG) - taken(LONG) < 30 * 2 * LONG
+
+
+def test_wrappers_that_break_are_refused_values_and_no_more_than_a_thousand_are_read() -> None:
+    wrapper = '{"items": [{"a": 1}], "b": 1 '
+    few, many = (read(wrapper * times + "x", "jsonl") for times in (1_000, 1_002))
+    assert (len(few.value), few.issues) == (1_000, ())
+    assert (len(many.value), many.issues[0].reason) == (1_001, Reason.TRUNCATED)
+
+
 def test_an_object_that_is_nested_too_deep_is_refused_alone() -> None:
     deep = '{"a":' * 300 + "1" + "}" * 300
     outcome = read(f'{{"b": 1}}\n{deep}\n{{"b": 2}}', "jsonl")
@@ -118,7 +163,7 @@ def test_what_is_beyond_the_limit_is_left_unread_and_the_outcome_says_so(layout:
 
 
 RESERVED = 12  # times the text: what orjson asks the allocator for, and leaves untouched but for some of it
-CLEAN = "\n".join(f'{{"id": {n}, "text": "{"x" * 60}", "list": [1, {{"a": "b"}}]}}' for n in range(2_000))
+CLEAN = "\n".join(f'{{"id": {n}, "text": "{"x" * 60}", "list": [1, {{"a": "b"}}]}}' for n in range(500))
 LARGE = {
     "lines": CLEAN,
     "fence": f"```json\n{CLEAN}\n```",

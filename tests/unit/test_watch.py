@@ -113,6 +113,21 @@ async def test_a_part_that_alone_gets_no_answer_for_long_is_begun_anew(watched: 
     assert (silent.renewals, other.renewals) == (1, 0)
 
 
+async def test_a_clock_that_was_put_back_delayed_a_renewal_by_as_much(watched: Watched) -> None:
+    silent, other = Part(), Part()
+    with (
+        watched.watch.over(PART, silent.check, silent.renew),
+        watched.watch.over("consumer of flow g", other.check, other.renew),
+    ):
+        silent.trouble = BrokerUnavailable("no answer")
+        await watched.look(2)
+        watched.now -= 3600
+        await watched.look()
+        watched.now += SECONDS_TO_RENEWAL + 1
+        await watched.look()
+    assert silent.renewals == 1
+
+
 async def test_a_broker_that_answers_nobody_is_waited_for_however_long_it_takes(watched: Watched) -> None:
     parts = [Part(), Part()]
     with (

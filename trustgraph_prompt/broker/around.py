@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Literal, Self
 
 from trustgraph_prompt.broker.protocol import (
@@ -37,6 +38,11 @@ class BrokerAround:
 
     async def caller(self, request: str, response: str) -> Caller:
         return await self.within.caller(request, response)
+
+    async def bury_unreceivable(
+        self, topic: str, subscription: str, consumers: int, properties: Mapping[str, str]
+    ) -> Sequence[str]:
+        return await self.within.bury_unreceivable(topic, subscription, consumers, properties)
 
     async def close(self) -> None:
         await self.within.close()

@@ -18,12 +18,15 @@ second, and only shared subscriptions of persistent topics know them: to others 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol
 
 #: How long a broker may take to say that a consumer's place still stands.
 CHECK_SECONDS: Final = 10.0
+
+#: What messages may take that wait in the buffer of a non-persistent consumer, all together, in bytes.
+MAX_BUFFERED: Final = 64_000_000
 
 SubscriptionType = Literal["shared", "exclusive"]
 
@@ -212,8 +215,9 @@ class Broker(Protocol):
     ) -> Consumer:
         """Subscribe, from the earliest message where the subscription is new and the topic persistent.
 
-        `buffer` is how many messages a non-persistent consumer has room for before any is dropped; it
-        holds at most twice as many, and of a topic with partitions as many again for each further one.
+        `buffer` is how many messages a non-persistent consumer has room for before any is dropped, as long
+        as their data are no more than 64 MB; it holds at most twice as many, and of a topic with partitions
+        as many again for each further one.
         Raises `SubscriptionBusy` when an exclusive subscription is taken, `TopicInvalid`,
         `BrokerUnavailable`.
         """
@@ -229,6 +233,16 @@ class Broker(Protocol):
 
     async def caller(self, request: str, response: str) -> Caller:
         """A caller that hears on `response` before this returns."""
+
+    async def bury_unreceivable(
+        self, topic: str, subscription: str, consumers: int, properties: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Bury, by their ids, the first messages of a subscription that kill whoever receives them.
+
+        Nothing is looked for while so many consumers are there, as then none has died. The dead letters have
+        `properties` and no payload. Returns the ids. Raises `BrokerError`, and `ConfigError` where there is
+        nobody to ask.
+        """
 
     async def close(self) -> None:
         """Close whatever was opened here. Idempotent."""

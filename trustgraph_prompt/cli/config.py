@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,6 +18,7 @@ from trustgraph_prompt.terminal import harmless
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker, Message
     from trustgraph_prompt.cli.looking import Sight
+    from trustgraph_prompt.worker.reports import Announcement
 
 app = typer.Typer(
     cls=Group,
@@ -56,6 +57,15 @@ def push(
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
+    wait: Annotated[
+        float | None,
+        typer.Option(
+            "--wait",
+            metavar="SECONDS",
+            min=0,
+            help="Wait until all workers of the workspace have taken the prompts; exit with 1 if not.",
+        ),
+    ] = None,
 ) -> None:
     """Publish prompts; workers swap all of them in as one.
 
@@ -64,6 +74,7 @@ def push(
     from trustgraph_prompt.ask import try_examples
     from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker import config
+    from trustgraph_prompt.worker.reports import Listener
 
     read = files.read(path)
     built = read.build()
@@ -74,9 +85,26 @@ def push(
     entries = read.entries
     if not entries:
         raise ConfigError("no prompts here", where=str(path), found="schemas alone", expected="prompts")
-    options.on_broker(broker, lambda connected: config.push(connected, workspace, entries, topic=topic))
     count = output.counted(len(entries), "entry", "entries")
-    typer.echo(f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}")
+    told = f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}"
+
+    async def publish(connected: Broker) -> bool:
+        present = await config.entries(connected, workspace, topic=topic)
+        config.check_room(workspace, present.keys() | {f"{workspace}/{key}" for key in entries})
+        if wait is None:
+            await config.push(connected, workspace, entries, topic=topic)
+            typer.echo(told)
+            return True
+        listener = await Listener.open(connected, topic, workspace)
+        try:
+            id = await config.push(connected, workspace, entries, topic=topic)
+            typer.echo(told)
+            return _tell(await listener.answers(id, wait), workspace, wait)
+        finally:
+            await listener.close()
+
+    if not options.on_broker(broker, publish):
+        raise typer.Exit(1)
 
 
 @app.command("list", cls=Command, epilog="Example:  trustgraph-prompt config list --workspace default --json")
@@ -157,13 +185,12 @@ def watch(
     admin_url: looking.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print each change of the topic, and what workers refuse, as it comes, until Ctrl-C."""
+    """Print each change of the topic, and what workers take and refuse, as it comes, until Ctrl-C."""
     import asyncio
 
     async def follow(sight: Sight) -> None:
         await asyncio.gather(
-            _print_changes(sight, topic, as_json=as_json),
-            _print_changes(sight, f"{topic}-report", as_json=as_json),
+            _print_changes(sight, topic, as_json=as_json), _print_reports(sight, topic, as_json=as_json)
         )
 
     try:
@@ -181,7 +208,36 @@ async def _entries(sight: Sight, workspace: str | None, topic: str) -> dict[str,
 async def _print_changes(sight: Sight, topic: str, *, as_json: bool) -> None:
     async with aclosing(_changes(sight, topic)) as changes:
         async for message in changes:
-            _print_change(message, topic, as_json=as_json)
+            told = f"{'changed' if message.data else 'deleted'} {message.key}"
+            _print(message, topic, [told], as_json=as_json)
+
+
+async def _print_reports(sight: Sight, config_topic: str, *, as_json: bool) -> None:
+    """What workers refuse, and what each worker says of itself that it has not said before."""
+    from trustgraph_prompt.worker.reports import REPORT, Announcement
+
+    topic = config_topic + REPORT
+    workers: dict[str | None, Announcement] = {}
+    async with aclosing(_changes(sight, topic)) as changes:
+        async for message in changes:
+            if (announcement := Announcement.decode(message)) is None:
+                record = message.data.decode(errors="replace")
+                told = [f"{'refused' if record else 'mended'} {message.key} {record}"]
+            elif announcement == (before := workers.get(message.key)):
+                continue
+            else:
+                workers[message.key] = announcement
+                told = _news(_worker(message.key or ""), announcement, before)
+            _print(message, topic, told, as_json=as_json)
+
+
+def _news(worker: str, now: Announcement, before: Announcement | None) -> list[str]:
+    if not now.workspaces:
+        return [f"ended {worker}"]
+    if before is None:
+        return [f"follows {worker}: {', '.join(now.workspaces)}"]
+    answers = [refused for id, refused in now.pushes.items() if id not in before.pushes]
+    return [f"refused by {worker}: {', '.join(each)}" if each else f"taken by {worker}" for each in answers]
 
 
 async def _changes(sight: Sight, topic: str) -> AsyncGenerator[Message, None]:
@@ -202,16 +258,34 @@ async def _changes(sight: Sight, topic: str) -> AsyncGenerator[Message, None]:
             yield message
 
 
-def _print_change(message: Message, topic: str, *, as_json: bool) -> None:
+def _print(message: Message, topic: str, told: Iterable[str], *, as_json: bool) -> None:
     if as_json:
         entry = _value(message.data) if message.data else None
         typer.echo(output.json_text({"topic": topic, "key": message.key, "value": entry}))
-    elif topic.endswith("-report"):
-        record = message.data.decode(errors="replace")
-        typer.echo(harmless(f"{'refused' if record else 'mended'} {message.key} {record}"))
     else:
-        typer.echo(harmless(f"{'changed' if message.data else 'deleted'} {message.key}"))
+        for line in told:
+            typer.echo(harmless(line))
     sys.stdout.flush()
+
+
+def _tell(answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float) -> bool:
+    """Say what the workers made of a push; whether all of them took all of it."""
+    if not answers:
+        output.note(f"error: no worker that serves workspace {workspace} has announced itself")
+        return False
+    taken = [name for name, refused in answers.items() if refused is not None and not refused]
+    if taken:
+        typer.echo(f"taken by {', '.join(map(_worker, taken))}")
+    for name, refused in answers.items():
+        if refused is None:
+            output.note(f"error: no answer from {_worker(name)} in {seconds:g} s")
+        elif refused:
+            output.note(harmless(f"error: {_worker(name)} refused {', '.join(refused)}"))
+    return len(taken) == len(answers)
+
+
+def _worker(key: str) -> str:
+    return harmless(key.partition(":")[2])
 
 
 def _place(workspace: str, key: str) -> tuple[str, str]:

@@ -105,14 +105,17 @@ class Builder(Transformer_NonRecursive[Token, Any]):
     def about(self, text: Token) -> _Text:
         return _Text(self._unquoted(text), place(text))
 
-    def field(self, name: Token, type: TypeExpr, *rest: Any) -> nodes.SchemaField:
-        description = next((self._unquoted(one) for one in rest if isinstance(one, Token)), None)
+    def field(self, name: Token, missing: Token | None, type: TypeExpr, *rest: Any) -> nodes.SchemaField:
+        said = self.annotated(self._shallow(type), *rest)
+        if not isinstance(said, nodes.Annotated):
+            said = nodes.Annotated(said)
         return nodes.SchemaField(
             self._name(name),
-            self._shallow(type),
-            tuple(sorted(_all(rest, nodes.Constraint), key=lambda one: ORDER.get(one.name, len(ORDER)))),
+            said.type,
+            said.constraints,
             next(iter(_all(rest, nodes.Default)), None),
-            description,
+            said.description,
+            missing is not None,
             at=place(name),
         )
 
@@ -133,6 +136,21 @@ class Builder(Transformer_NonRecursive[Token, Any]):
         if name in ("true", "false"):
             return nodes.Literal(name == "true", at=at)
         return nodes.Scalar(str(name), at=at) if name in SCALARS else nodes.Name(str(name), at=at)
+
+    def annotated(self, type: TypeExpr, *rest: Any) -> TypeExpr:
+        constraints = _all(rest, nodes.Constraint)
+        token = next((one for one in rest if isinstance(one, Token)), None)
+        if token is None and not constraints:
+            return type
+        description = None if token is None else self._unquoted(token)
+        if isinstance(type, nodes.Annotated):  # brackets within brackets
+            if token is not None and type.description is not None:
+                self._wrong("the description stands twice", place(token))
+            constraints = [*type.constraints, *constraints]
+            description = type.description if token is None else description
+            type = type.type
+        in_order = sorted(constraints, key=lambda one: ORDER.get(one.name, len(ORDER)))
+        return nodes.Annotated(type, tuple(in_order), description, at=type.at)
 
     def bracketed(self, name: Token, item: TypeExpr | None) -> TypeExpr:
         at = place(name)
@@ -162,23 +180,21 @@ class Builder(Transformer_NonRecursive[Token, Any]):
     def prompt(self, name: Token, *parts: Any) -> nodes.PromptDef:
         pairs = _all(parts, _Pair)
         texts = _all(parts, _Text) + [self._text_of(pair) for pair in pairs if pair.key == "text"]
-        if not any(text.text.strip() for text in texts):
-            expected = 'text: """…""", or a text after the colon'
-            self._wrong(f"the prompt {name} has no text", place(name), "nothing", expected)
-        text = self._one(texts, "the text") or _Text("", place(name))
+        text = self._one(texts, "the text")
         model = self._one(_all(parts, _Model), "the model")
         expecting = self._one(_all(parts, _Expecting), "what is expected")
         settings = self._settings([pair for pair in pairs if pair.key != "text"])
         return nodes.PromptDef(
             self._name(name),
-            text.text,
+            "" if text is None else text.text,
             None if model is None else model.name,
             None if expecting is None else expecting.type,
             "json" if expecting is None else expecting.layout,
             settings.value,
             self._one(_all(parts, nodes.EscalationCondition), "when to escalate"),
             tuple(_all(parts, nodes.ExampleDef)),
-            {"/text": text.at, **settings.parts},
+            settings.parts if text is None else {"/text": text.at, **settings.parts},
+            None if model is None else model.at,
             at=place(name),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any
 
@@ -20,7 +20,7 @@ from trustgraph_prompt.language.nodes import (
     SchemaDef,
     SchemaField,
     TypeExpr,
-    Union,
+    alternatives,
 )
 from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.spell import spell_field, spell_type
@@ -61,8 +61,6 @@ def _check_names(file: File, names: Names) -> Iterator[Problem]:
             yield Problem("this is the name of a type", schema.at, schema.name, "another name for the schema")
     for again, first in twice(file.schemas):
         yield Problem(f"the schema {again.name} is there already{_line(first.at)}", again.at)
-    for prompt, former in twice(file.prompts):
-        yield Problem(f"the prompt {prompt.name} is there already{_line(former.at)}", prompt.at)
 
 
 def _check_bases(file: File, names: Names) -> Iterator[Problem]:
@@ -151,7 +149,7 @@ def _check_ends(file: File) -> Iterator[Problem]:
 def _needed(types: list[TypeExpr], left: Mapping[str, object]) -> str | None:
     """One of the schemas left that values of the types cannot do without; types that can are taken out."""
     while types:
-        members = types[-1].members if isinstance(types[-1], Union) else (types[-1],)
+        members = alternatives(types[-1])
         names = [one.name for one in members if isinstance(one, Name) and one.name in left]
         if len(names) == len(members):
             return names[0]
@@ -178,8 +176,7 @@ def _check_expecting(prompt: PromptDef, names: Names) -> Iterator[Problem]:
 def _is_list_of_objects(expr: TypeExpr, names: Names) -> bool:
     if not isinstance(expr, ListOf):
         return False
-    members: Iterable[TypeExpr] = expr.item.members if isinstance(expr.item, Union) else (expr.item,)
-    return all(isinstance(one, Name | MapOf) or one == Scalar("any") for one in members)
+    return all(isinstance(one, Name | MapOf) or one == Scalar("any") for one in alternatives(expr.item))
 
 
 def _line(at: Position | None) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from trustgraph_prompt.language.constraints import KINDS, json_type, keywords_of, type_of
 from trustgraph_prompt.language.names import Names, suggestion, twice
 from trustgraph_prompt.language.nodes import (
+    Annotated,
     Constraint,
     Default,
     ListOf,
@@ -19,6 +20,9 @@ from trustgraph_prompt.language.nodes import (
     SchemaField,
     TypeExpr,
     Union,
+    alternatives,
+    bare,
+    nullable,
 )
 from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.scalars import GENERIC, SCALARS
@@ -30,10 +34,26 @@ _NULL = Scalar("null")
 def check_field(field: SchemaField, names: Names) -> Iterator[Problem]:
     """Everything that is wrong with a field."""
     problem = None
-    for problem in (*check_type(field.type, names), *_check_constraints(field, names)):
+    for problem in (
+        *check_type(field.type, names),
+        *_check_constraints(field.type, field.constraints, names),
+        *_check_missing(field),
+    ):
         yield problem
     if problem is None and field.default is not None:
         yield from _check_default(field, field.default, names)
+
+
+def _check_missing(field: SchemaField) -> Iterator[Problem]:
+    if not field.may_be_missing:
+        return
+    found, null = f"{field.name}?", isinstance(field.type, Optional)
+    if field.default is not None or null:
+        why = "its type ends with ?" if null else "it has a default"
+        yield Problem(f"this may be missing already, as {why}", field.at, found, field.name)
+    elif nullable(field.type) != field.type:
+        expected = f"{field.name}: {spell_type(nullable(field.type))}"
+        yield Problem("what may be missing or null has its ? at its type", field.at, found, expected)
 
 
 def check_type(expr: TypeExpr, names: Names) -> Iterator[Problem]:
@@ -44,14 +64,16 @@ def check_type(expr: TypeExpr, names: Names) -> Iterator[Problem]:
         case Name(name) if name not in names.schemas and name not in names.types:
             expected = "a type of the language or the name of a schema"
             yield Problem(f"unknown type{names.similar(name)}", expr.at, name, expected)
-        case Optional(Optional()):
+        case Optional(inner) if isinstance(bare(inner), Optional):
             yield Problem("one ? is enough", expr.at, spell_type(expr), spell_type(expr.type))
-        case Optional(inner) if _NULL in _members(inner):
+        case Optional(inner) if _NULL in alternatives(inner):
             yield Problem(
                 "this is null already, and needs no ?", expr.at, spell_type(expr), spell_type(inner)
             )
         case Union(members):
             yield from _check_union(members)
+        case Annotated(inner, constraints):
+            yield from _check_constraints(inner, constraints, names)
     for part in expr.parts:
         yield from check_type(part, names)
 
@@ -63,13 +85,13 @@ def _check_union(members: tuple[TypeExpr, ...]) -> Iterator[Problem]:
         if key in seen:
             yield Problem(f"{spell_type(member)} stands twice", member.at)
         seen.add(key)
-        if isinstance(member, Optional):
+        if isinstance(bare(member), Optional):
             expected = "? after all of them, as in (string | int)?"
             yield Problem("? inside a union", member.at, spell_type(member), expected)
 
 
 def _members(expr: TypeExpr) -> tuple[TypeExpr, ...]:
-    """What a value of the type may be: the members of a union, `?` taken off."""
+    """The members of a union, `?` taken off."""
     inner = expr.type if isinstance(expr, Optional) else expr
     return inner.members if isinstance(inner, Union) else (inner,)
 
@@ -77,10 +99,10 @@ def _members(expr: TypeExpr) -> tuple[TypeExpr, ...]:
 # ---- constraints
 
 
-def _check_constraints(field: SchemaField, names: Names) -> Iterator[Problem]:
-    kinds = [type_of(member, names.types) for member in _members(field.type)]
-    known = [one for one in field.constraints if one.name in KINDS]
-    for constraint in field.constraints:
+def _check_constraints(expr: TypeExpr, constraints: Sequence[Constraint], names: Names) -> Iterator[Problem]:
+    kinds = [type_of(member, names.types) for member in _members(expr)]
+    known = [one for one in constraints if one.name in KINDS]
+    for constraint in constraints:
         if constraint not in known:
             near = suggestion(constraint.name, KINDS)
             expected = ", ".join(f"@{name}" for name in KINDS)
@@ -97,7 +119,7 @@ def _check_constraints(field: SchemaField, names: Names) -> Iterator[Problem]:
             yield Problem(
                 f"@{constraint.name} says nothing about this type",
                 constraint.at,
-                spell_type(field.type),
+                spell_type(expr),
                 kind.about,
             )
     yield from _check_ends(usable)
@@ -152,6 +174,8 @@ def _fits(value: Any, expr: TypeExpr, names: Names) -> bool:
             return value is None or _fits(value, inner, names)
         case Union(members):
             return any(_fits(value, member, names) for member in members)
+        case Annotated(inner):
+            return _fits(value, inner, names)
         case Name(name):
             return name not in names.schemas or isinstance(value, dict)
     return False

@@ -7,7 +7,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-_TOKEN = re.compile(r'"""(?s:.)*?"""|"(?:[^"\\\n]++|\\.)*+"|\'(?:[^\'\\\n]++|\\.)*+\'|(?P<comment>#[^\n]*)')
+from trustgraph_prompt.language.quoted import QUOTED
+
+_TOKEN = re.compile(rf"{QUOTED}|(?P<comment>#[^\n]*)")
 
 
 class Line(NamedTuple):

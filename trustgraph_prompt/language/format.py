@@ -9,7 +9,7 @@ from trustgraph_prompt.language.comments import Line, laid_out
 from trustgraph_prompt.language.nodes import ExampleDef, File, Position, PromptDef, SchemaDef
 from trustgraph_prompt.language.parse import plain, read
 from trustgraph_prompt.language.problem import complain
-from trustgraph_prompt.language.quoted import block
+from trustgraph_prompt.language.quoted import TRIPLE, block
 from trustgraph_prompt.language.spell import spell_field, spell_key, spell_type, spell_value
 
 WIDTH = 100
@@ -78,14 +78,16 @@ def _prompt(prompt: PromptDef) -> Iterator[Line]:
         header += " as jsonl"
     clauses: list[tuple[Position | None, list[Line]]] = []
     at = prompt.places.get("/text")
-    begins_with_text = _line(at) == _line(prompt.at) if at else not prompt.settings
+    has_text = prompt.text != "" or at is not None
+    begins_with_text = has_text and (_line(at) == _line(prompt.at) if at else not prompt.settings)
     if begins_with_text:
         yield Line(f"{header}: {_text(prompt.text, '')}", _line(prompt.at), begins=True)
     else:
-        yield Line(f"{header}:", _line(prompt.at), begins=True)
+        has_clauses = has_text or prompt.settings or prompt.escalation or prompt.examples
+        yield Line(f"{header}:" if has_clauses else header, _line(prompt.at), begins=True)
     for key, value in prompt.settings.items():
         clauses.append(_setting(key, value, STEP, prompt.places))
-    if not begins_with_text:
+    if has_text and not begins_with_text:
         clauses.append((at, [Line(f"{STEP}text: {_text(prompt.text, STEP)}", _line(at))]))
     if (escalation := prompt.escalation) is not None:
         text = f"{STEP}escalate if {escalation.op} {spell_value(escalation.value)}"
@@ -116,8 +118,10 @@ def _text(text: str, margin: str) -> str:
         if text.endswith("\n"):
             lines[-1] = margin
         inside = "\n" + "\n".join(lines)
-        if '"""' not in inside and not inside.endswith('"') and "\r" not in text and block(inside) == text:
-            return f'"""{inside}"""'
+        if "\r" not in text and block(inside) == text:
+            for quotes in TRIPLE:
+                if quotes not in inside and not inside.endswith(quotes[0]):
+                    return f"{quotes}{inside}{quotes}"
     return spell_value(text)
 
 

@@ -18,14 +18,13 @@ from trustgraph_prompt.language.nodes import (
     Default,
     File,
     Optional,
-    Scalar,
     SchemaDef,
     SchemaField,
     nullable,
 )
 from trustgraph_prompt.language.scalars import RESERVED
 from trustgraph_prompt.language.spell import NAME
-from trustgraph_prompt.language.unsayable import refuse, within
+from trustgraph_prompt.language.unsayable import description_of, refuse, within
 
 _DEFINITIONS = ("$defs", "definitions")
 _OF_THE_WHOLE = frozenset(("$schema", "$id", *_DEFINITIONS))
@@ -116,16 +115,14 @@ class _Whole:
             self._field(name, one, name in needed, within(path, "properties", name))
             for name, one in properties.items()
         )
-        return SchemaDef(self._reading, fields, (), _description(schema, path), others is False)
+        return SchemaDef(self._reading, fields, (), description_of(schema, path), others is False)
 
     def _field(self, name: str, schema: Any, is_required: bool, path: str) -> SchemaField:
-        said = dict(schema) if isinstance(schema, Mapping) else schema
-        description, default = None, None
-        if isinstance(said, dict):
-            description = _description(said, path)
-            default = Default(said["default"]) if "default" in said else None
-            said = {key: value for key, value in said.items() if key not in ("description", "default")}
-        typed = self._types.of(said, path)
+        default = None
+        if isinstance(schema, Mapping):
+            default = Default(schema["default"]) if "default" in schema else None
+            schema = {key: value for key, value in schema.items() if key != "default"}
+        typed = self._types.of(schema, path)
         expr = typed.type
         if default is not None and is_required:
             refuse(
@@ -134,15 +131,10 @@ class _Whole:
                 name,
                 f"{name} not in `required`",
             )
-        if not is_required and expr == Scalar("any"):
-            expr = Optional(expr) if default is None else expr
-        elif not is_required:
+        if not is_required:
             expr = nullable(expr)
-            if default is None and not isinstance(expr, Optional):
-                refuse(
-                    path, "this may be missing, but not be null", name, "it in `required`, null, or a default"
-                )
-        field = SchemaField(name, expr, typed.constraints, default, description)
+        may_be_missing = not (is_required or default is not None or isinstance(expr, Optional))
+        field = SchemaField(name, expr, typed.constraints, default, typed.description, may_be_missing)
         for problem in check_field(field, Names(frozenset(self._names), {})):
             refuse(path, problem.message, problem.found, problem.expected)
         return field
@@ -207,10 +199,3 @@ def _bare(schema: Schema) -> dict[str, Any]:
 def _check_name(name: str, path: str) -> None:
     if not NAME.fullmatch(name) or name in RESERVED:
         refuse(path, "no schema can have this name", name, "letters, digits, _ and -, and no name of a type")
-
-
-def _description(schema: Schema, path: str) -> str | None:
-    said = schema.get("description")
-    if not isinstance(said, str | None):
-        refuse(within(path, "description"), "this is not a description", said, "a string")
-    return said

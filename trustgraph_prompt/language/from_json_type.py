@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from trustgraph_prompt.language.constraints import KINDS, ORDER, json_type, keywords_of, type_of
 from trustgraph_prompt.language.nodes import (
+    Annotated,
     Constraint,
     ListOf,
     Literal,
@@ -15,11 +16,11 @@ from trustgraph_prompt.language.nodes import (
     Scalar,
     TypeExpr,
     Union,
+    alternatives,
     nullable,
 )
 from trustgraph_prompt.language.scalars import SCALARS
-from trustgraph_prompt.language.spell import spell_constraint
-from trustgraph_prompt.language.unsayable import refuse, within
+from trustgraph_prompt.language.unsayable import description_of, refuse, within
 
 MAX_STEPS = 10_000
 """Subschemas that are read of one schema: where several references lead to one, it counts for each."""
@@ -35,10 +36,18 @@ _PLAIN = {"string": "string", "integer": "int", "number": "float", "boolean": "b
 
 
 class Typed(NamedTuple):
-    """A type, and what constraints of a field it takes to say the rest."""
+    """A type, and what a field of it says: that, or `whole` within another type, is the schema."""
 
     type: TypeExpr
     constraints: tuple[Constraint, ...] = ()
+    description: str | None = None
+
+    @property
+    def whole(self) -> TypeExpr:
+        """The type with all that is said of it."""
+        if not self.constraints and self.description is None:
+            return self.type
+        return Annotated(self.type, self.constraints, self.description)
 
 
 class Types:
@@ -65,6 +74,13 @@ class Types:
             return Typed(Scalar("any"))
         if not isinstance(schema, Mapping):
             refuse(path, "this has no word in the language", schema, "an object, or true")
+        description = description_of(schema, path)
+        if description is None or _is_record(schema):  # which is a schema with a description of its own
+            return self._of(schema, path, depth)
+        bare = {key: value for key, value in schema.items() if key != "description"}
+        return self._of(bare, path, depth)._replace(description=description)
+
+    def _of(self, schema: Schema, path: str, depth: int) -> Typed:
         said = {key: value for key, value in schema.items() if key not in _NOT_SAID}
         for name, scalar in SCALARS.items():
             if said == scalar:
@@ -94,16 +110,16 @@ class Types:
         if not isinstance(branches, list) or not branches:
             refuse(path, "these are not alternatives", branches, "a list of schemas")
         typed = [self.of(branch, within(path, index), depth + 1) for index, branch in enumerate(branches)]
-        made = _union(typed, path)
+        made = _union(typed)
         if keyword == "oneOf":
             self._check_exclusive(made.type, path)
         return made
 
     def _check_exclusive(self, expr: TypeExpr, path: str) -> None:
         """That no value is of two members: a union of the language lets it pass, and `oneOf` does not."""
-        members = expr.members if isinstance(expr, Union) else (expr,)
+        members = alternatives(expr)
         types = [one for member in members for one in _types_of(member)]
-        if len([one for one in types if one == "object"]) > 1:
+        if types.count("object") > 1:
             names = [member.name for member in members if isinstance(member, Name)]
             if len(names) == types.count("object"):
                 self.exclusive.append((names, path))
@@ -122,7 +138,7 @@ class Types:
             {"type": one, **{key: value for key, value in rest.items() if key in _KEYWORDS[one]}}
             for one in types
         ]
-        return _union([self.of(part, path, depth + 1) for part in parts], path)
+        return _union([self.of(part, path, depth + 1) for part in parts])
 
     def _one(self, schema: Schema, path: str, depth: int) -> Typed:
         said = {key: value for key, value in schema.items() if key not in _NOT_SAID}
@@ -137,7 +153,7 @@ class Types:
             )
         if not isinstance(kind, str) or kind not in _KEYWORDS:
             refuse(within(path, "type"), "this is not a type", kind, ", ".join(_KEYWORDS))
-        if kind == "object" and said.get("properties"):
+        if _is_record(said):
             if not isinstance(said["properties"], Mapping):
                 refuse(
                     within(path, "properties"),
@@ -150,21 +166,17 @@ class Types:
         _only(said, {"type", *_KEYWORDS[kind]} - _OF_RECORDS, path)
         constraints = _constraints(said, kind, path)
         if kind == "array":
-            item = self._inner(said.get("items", True), within(path, "items"), depth)
-            return Typed(ListOf(item), constraints)
+            item = self.of(said.get("items", True), within(path, "items"), depth + 1)
+            return Typed(ListOf(nullable(item.whole)), constraints)
         if kind == "object":
-            value = self._inner(
-                said.get("additionalProperties", True), within(path, "additionalProperties"), depth
-            )
-            return Typed(MapOf(value), constraints)
+            values = said.get("additionalProperties", True)
+            value = self.of(values, within(path, "additionalProperties"), depth + 1)
+            return Typed(MapOf(nullable(value.whole)), constraints)
         return Typed(Scalar(_PLAIN[kind]), constraints)
 
-    def _inner(self, schema: Any, path: str, depth: int) -> TypeExpr:
-        """The type of what is in a list or a map, which can have no constraints."""
-        made = self.of(schema, path, depth + 1)
-        for constraint in made.constraints:
-            refuse(path, "only a field can have constraints", spell_constraint(constraint), "a type without")
-        return nullable(made.type)
+
+def _is_record(schema: Schema) -> bool:
+    return schema.get("type") == "object" and bool(schema.get("properties"))
 
 
 _OF_RECORDS = frozenset(("properties", "required"))
@@ -194,20 +206,32 @@ def _only(said: Schema, known: Iterable[str], path: str) -> None:
             refuse(within(path, keyword), "the language has no word for this here", keyword)
 
 
-def _union(branches: Iterable[Typed], path: str) -> Typed:
-    """A union of all members, if each has all constraints of the others that it can have."""
+def _union(branches: Iterable[Typed]) -> Typed:
+    """A union of all members, with the constraints of all if each has those of the others that it can have;
+    else, and if it is described, each says its own."""
+    branches = list(branches)
     pairs = [
         (member, [one for one in typed.constraints if keywords_of(one, type_of(member, {}))])
         for typed in branches
-        for member in (typed.type.members if isinstance(typed.type, Union) else (typed.type,))
+        if typed.description is None
+        for member in _members(typed.type)
     ]
-    together = list(dict.fromkeys(one for _, own in pairs for one in own))
-    for member, own in pairs:
-        if [one for one in together if keywords_of(one, type_of(member, {}))] != own:
-            refuse(path, "a constraint of one alternative would hold for another, too")
-    members = tuple(member for member, _ in pairs)
-    together.sort(key=lambda one: ORDER[one.name])
-    return Typed(members[0] if len(members) == 1 else Union(members), tuple(together))
+    together = sorted(dict.fromkeys(one for _, own in pairs for one in own), key=lambda one: ORDER[one.name])
+    holds_for_all = all(
+        [one for one in together if keywords_of(one, type_of(member, {}))] == own for member, own in pairs
+    )
+    members = tuple(
+        member
+        for typed in branches
+        for member in _members(typed.type if holds_for_all and typed.description is None else typed.whole)
+    )
+    return Typed(
+        members[0] if len(members) == 1 else Union(members), tuple(together) if holds_for_all else ()
+    )
+
+
+def _members(expr: TypeExpr) -> tuple[TypeExpr, ...]:
+    return expr.members if isinstance(expr, Union) else (expr,)
 
 
 def _choice(said: Schema, path: str) -> TypeExpr:

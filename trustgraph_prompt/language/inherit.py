@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from trustgraph_prompt.language.nodes import File, Literal, SchemaDef, SchemaField, Union
+from trustgraph_prompt.language.nodes import File, Literal, SchemaDef, SchemaField, alternatives
 from trustgraph_prompt.language.problem import Problem, complain
 
 
@@ -66,6 +66,6 @@ def _literals(field: SchemaField) -> list[tuple[bool, Any]]:
     """The values of a required field that has nothing but literals, as JSON compares them; else none."""
     if not field.is_required:
         return []
-    members = field.type.members if isinstance(field.type, Union) else (field.type,)
+    members = alternatives(field.type)
     literals = [member.as_json for member in members if isinstance(member, Literal)]
     return literals if len(literals) == len(members) else []

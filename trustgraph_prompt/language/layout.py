@@ -8,7 +8,7 @@ from lark import Token
 from lark.lark import PostLex
 
 from trustgraph_prompt.language.nodes import Position
-from trustgraph_prompt.language.problem import Problem
+from trustgraph_prompt.language.problem import Problem, TooLarge
 
 MAX_TOKENS = 50_000
 MAX_NESTING = 50
@@ -29,7 +29,7 @@ class Layout(PostLex):
             if count == 0 and token.type != "_NL" and token.column != 1:
                 yield Token.new_borrow_pos("_INDENT", "", token)
             if count > MAX_TOKENS:
-                raise Problem(
+                raise TooLarge(
                     "the text is too large", place(token), "more", f"at most {MAX_TOKENS:,} words and signs"
                 )
             if token.type == "_NL":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 from typing import Literal as OneOf
 
 __all__ = [
+    "Annotated",
     "Constraint",
     "Default",
     "EscalationCondition",
@@ -124,8 +125,37 @@ class Union(TypeExpr):
         return self.members
 
 
+@dataclass(frozen=True)
+class Annotated(TypeExpr):
+    """`(T @constraints "description")`: what is said of a type within another. Of the type of a field, the
+    field says it."""
+
+    type: TypeExpr
+    constraints: tuple[Constraint, ...] = ()
+    description: str | None = None
+
+    @property
+    def parts(self) -> tuple[TypeExpr, ...]:
+        return (self.type,)
+
+
+def bare(expr: TypeExpr) -> TypeExpr:
+    """A type without what is said of it."""
+    return bare(expr.type) if isinstance(expr, Annotated) else expr
+
+
+def alternatives(expr: TypeExpr) -> tuple[TypeExpr, ...]:
+    """The types of which a value has one: the members of a union, without what is said of them."""
+    expr = bare(expr)
+    if not isinstance(expr, Union):
+        return (expr,)
+    return tuple(one for member in expr.members for one in alternatives(member))
+
+
 def nullable(expr: TypeExpr) -> TypeExpr:
     """`A | null` as `A?`, which is the same but for a field; any other type as it is."""
+    if isinstance(expr, Annotated):
+        return replace(expr, type=nullable(expr.type))
     null = Scalar("null")
     if not isinstance(expr, Union) or expr.members.count(null) != 1:
         return expr
@@ -150,18 +180,22 @@ class Default(Node):
 
 @dataclass(frozen=True)
 class SchemaField(Node):
-    """`name: type @constraints = default "description"`; with a default or a type `T?` it is not required."""
+    """`name: type @constraints = default "description"`; with a default or a type `T?` it is not required.
+
+    As `name?: type` it may be missing, but is not null; then it has no default, and its type is no `T?`.
+    """
 
     name: str
     type: TypeExpr
     constraints: tuple[Constraint, ...] = ()
     default: Default | None = None
     description: str | None = None
+    may_be_missing: bool = False
 
     @property
     def is_required(self) -> bool:
         """Whether a value without it is wrong."""
-        return self.default is None and not isinstance(self.type, Optional)
+        return not (self.may_be_missing or self.default is not None or isinstance(self.type, Optional))
 
 
 @dataclass(frozen=True)
@@ -200,8 +234,9 @@ class PromptDef(Node):
     """`prompt name using model "m" expecting T as jsonl:`.
 
     `expecting` is None for a text; `layout` says how the answer is laid out otherwise. `text` is the template
-    of the question. `settings` are the other keys of a prompt's entry as they are written; `places` are their
-    positions by JSON Pointer (`/model/temperature`), and that of the text (`/text`).
+    of the question; of several declarations of a prompt, one has it. `settings` are the other keys of a
+    prompt's entry as they are written; `places` are their positions by JSON Pointer (`/model/temperature`),
+    and that of the text (`/text`).
     """
 
     name: str
@@ -213,6 +248,7 @@ class PromptDef(Node):
     escalation: EscalationCondition | None = None
     examples: tuple[ExampleDef, ...] = ()
     places: Mapping[str, Position] = field(default_factory=dict, compare=False, repr=False)
+    model_at: Position | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

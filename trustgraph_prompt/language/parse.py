@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Any
 
 from trustgraph_prompt.errors import without_frames
 from trustgraph_prompt.language.check import check
+from trustgraph_prompt.language.merge import merged
 from trustgraph_prompt.language.nodes import File, Position, Scalar, SchemaDef, SchemaField
-from trustgraph_prompt.language.problem import MAX_PROBLEMS, Problem, complain
+from trustgraph_prompt.language.problem import MAX_PROBLEMS, Problem, TooLarge, complain
+from trustgraph_prompt.language.quoted import QUOTED
 
 MAX_SOURCE = 1024 * 1024
 """Characters that a text may have."""
 
-_MAX_RECOVERED = 64 * 1024
-"""Characters of a text that is read on after something in it could not be read."""
-
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff]")
-_STATEMENT = re.compile(
-    r'"""(?s:.)*?"""|"(?:[^"\\\n]|\\.)*"|#[^\n]*|^(?P<begin>schema|prompt|system)(?![\w-])', re.MULTILINE
-)
+_STATEMENT = re.compile(rf"{QUOTED}|#[^\n]*|^(?P<begin>schema|prompt|system)(?![\w-])", re.MULTILINE)
 
-_SCHEMA = re.compile(r"^schema[ \t]+([^\W\d][\w-]*)", re.MULTILINE)
+_HEADER = re.compile(r"""(schema|prompt)[ \t]+([^\W\d][\w-]*|"[^"\n]*"|'[^'\n]*')""")
 _A_FIELD = SchemaField("", Scalar("any"))
+
+_Lost = dict[str, set[str]]
+"""Names of statements that could not be read, by their kind."""
 
 
 def parse(
@@ -37,40 +37,54 @@ def parse(
     Raises `LanguageError` with line and column (after `where`, the name of the file) for the first thing that
     is wrong; as far as it can be told, the rest are its `others`.
     """
-    file, problems, lost = _read(source)
-    problems += islice(check(_with(lost, file), types or {}), MAX_PROBLEMS)
+    declared, problems, lost = _read(source)
+    file, unmerged = merged(declared, lost["prompt"])
+    problems += unmerged
+    problems += islice(check(_with(lost["schema"], file), types or {}), MAX_PROBLEMS)
     if problems:
         complain(problems, where)
     return file
 
 
 def read(source: str) -> tuple[File, list[Problem]]:
-    """What can be read of a text, and what is wrong with it as such; names and types are not looked at."""
+    """What can be read of a text, and what is wrong with it as such; names and types are not looked at, and
+    declarations of one prompt stay apart."""
     file, problems, _ = _read(source)
     return file, problems
 
 
-def _read(source: str) -> tuple[File, list[Problem], list[str]]:
-    """As `read`; also the names of the schemas that could not be read."""
+def _read(source: str) -> tuple[File, list[Problem], _Lost]:
+    """As `read`; also the names of what could not be read."""
+    from trustgraph_prompt.language.grammar import read_tree
+
     problems: list[Problem] = []
-    lost: list[str] = []
+    lost: _Lost = {"schema": set(), "prompt": set()}
     try:
-        return _read_all(plain(source), problems, lost), problems, lost
+        text = plain(source)
+        try:
+            file, wrong = read_tree(text)
+        except TooLarge:
+            raise
+        except Problem as problem:
+            text = _without_broken(text, problem, problems, lost)
+            file, wrong = read_tree(text)
+        return file, problems + wrong, lost
     except Problem as problem:
         return File(), [*problems, without_frames(problem)], lost
 
 
-def _with(lost: list[str], file: File) -> File:
+def _with(lost: set[str], file: File) -> File:
     """The file with schemas of these names, so that nobody calls them unknown."""
-    there = {schema.name for schema in file.schemas}
-    stubs = (SchemaDef(name, (_A_FIELD,)) for name in dict.fromkeys(lost) if name not in there)
+    stubs = (SchemaDef(name, (_A_FIELD,)) for name in lost - {schema.name for schema in file.schemas})
     return replace(file, schemas=(*file.schemas, *stubs))
 
 
 def plain(source: str) -> str:
     """The text with line ends as the grammar knows them. Raises `Problem` for what is no text."""
     if len(source) > MAX_SOURCE:
-        raise Problem("the text is too large", None, f"{len(source):,} characters", f"at most {MAX_SOURCE:,}")
+        raise TooLarge(
+            "the text is too large", None, f"{len(source):,} characters", f"at most {MAX_SOURCE:,}"
+        )
     text = source.removeprefix("\ufeff").replace("\r\n", "\n")
     if wrong := _CONTROL.search(text):
         raise Problem(f"no text has this character: U+{ord(wrong[0]):04X}", _position(text, wrong.start()))
@@ -82,35 +96,38 @@ def _position(text: str, offset: int) -> Position:
     return Position(before.count("\n") + 1, offset - before.rfind("\n"))
 
 
-def _read_all(text: str, problems: list[Problem], lost: list[str]) -> File:
-    """What can be read of a text: a statement that cannot be is left out, and the rest is read again."""
+def _without_broken(text: str, problem: Problem, problems: list[Problem], lost: _Lost) -> str:
+    """The text with empty lines for each statement that cannot be read, of which `problem` is met first.
+
+    What is wrong with them, and what they are called, is added to the others. Raises `TooLarge`.
+    """
     from trustgraph_prompt.language.grammar import read_tree
 
-    while True:
-        try:
-            file, wrong = read_tree(text)
-        except Problem as problem:
-            rest = _without_statement(text, problem.at) if len(problems) < MAX_PROBLEMS else None
-            if rest is None:
-                raise
-            problems.append(without_frames(problem))
-            lost += set(_SCHEMA.findall(text)).difference(_SCHEMA.findall(rest))
-            text = rest
-        else:
-            problems += wrong
-            return file
-
-
-def _without_statement(text: str, at: Position | None) -> str | None:
-    """The text with empty lines for the statement that holds a position; None where that leads nowhere."""
-    if at is None or len(text) > _MAX_RECOVERED:
-        return None
     lines = text.split("\n")
-    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    begins = [bisect_right(starts, one.start()) for one in _STATEMENT.finditer(text) if one["begin"]]
-    first = max((line for line in begins if line <= at.line), default=1)
-    after = min((line for line in begins if line > at.line), default=len(lines))
-    gone = lines[first - 1 : after - 1]
-    if not any(gone):
-        return None
-    return "\n".join([*lines[: first - 1], *("" for _ in gone), *lines[after - 1 :]])
+    begins = [1, *_lines_of_statements(text), len(lines)]
+    while True:
+        problems.append(without_frames(problem))
+        place = bisect_right(begins, problem.at.line if problem.at else 1, hi=len(begins) - 1)
+        first, after = begins[place - 1] - 1, begins[place] - 1
+        if header := _HEADER.match(lines[first]):
+            lost[header[1]].add(header[2].strip("\"'"))
+        lines[first:after] = [""] * (after - first)
+        if len(problems) == MAX_PROBLEMS:
+            return "\n".join(lines)
+        try:
+            read_tree("\n" * after + "\n".join(lines[after:]))  # what is before has been read
+            return "\n".join(lines)
+        except TooLarge:
+            raise
+        except Problem as another:
+            problem = another
+
+
+def _lines_of_statements(text: str) -> Iterator[int]:
+    """The lines in which schemas, prompts and system messages begin."""
+    line, counted = 1, 0
+    for found in _STATEMENT.finditer(text):
+        if found["begin"]:
+            line += text.count("\n", counted, found.start())
+            counted = found.start()
+            yield line

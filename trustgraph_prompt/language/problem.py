@@ -25,6 +25,10 @@ class Problem(Exception):
         self.expected = expected
 
 
+class TooLarge(Problem):
+    """There is too much of it, so that it is read no further."""
+
+
 def complain(problems: Iterable[Problem], where: str | None) -> NoReturn:
     """Raise `LanguageError` for the first in the text; the rest are its `others`."""
     ordered = sorted(problems, key=lambda problem: problem.at or Position(0, 0))

@@ -1,4 +1,4 @@
-'''Quoted texts: "…" and '…' with JSON's escapes, and """…""" as it is, without its indentation.'''
+"""Quoted texts: one quote on each side with JSON's escapes; three as they are, without their indentation."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import re
 from os.path import commonprefix
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "/": "/", "\\": "\\", '"': '"', "'": "'"}
+TRIPLE = ('"""', "'''")
+"""The quotes of a text of several lines."""
+
+QUOTED = r'"""(?s:.)*?"""' r"|'''(?s:.)*?'''" r'|"(?:[^"\\\n]++|\\.)*+"' r"|'(?:[^'\\\n]++|\\.)*+'"
+"""A quoted text in a source, as a regular expression."""
+
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
 
 
 def unquoted(token: str) -> str:
     """What is between the quotes. Raises `ValueError` with what is wrong there, in an author's words."""
-    if token.startswith('"""'):
+    if token.startswith(TRIPLE):
         return block(token[3:-3])
     text = _ESCAPE.sub(_unescaped, token[1:-1])
     try:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from trustgraph_prompt.language.nodes import (
+    Annotated,
     Constraint,
     ListOf,
     Literal,
@@ -33,17 +34,24 @@ def spell_type(expr: TypeExpr) -> str:
         case ListOf(item):
             return f"{_closed(item)}[]"
         case MapOf(value):
-            return f"map[{spell_type(value)}]"
+            return f"map[{_annotated(value) if isinstance(value, Annotated) else spell_type(value)}]"
         case Optional(inner):
             return f"{_closed(inner)}?"
         case Union(members):
             return " | ".join(map(spell_type, members))
+        case Annotated():
+            return f"({_annotated(expr)})"
     raise TypeError(f"{expr!r} is no type")
 
 
 def _closed(expr: TypeExpr) -> str:
     text = spell_type(expr)
     return f"({text})" if isinstance(expr, Union) else text
+
+
+def _annotated(expr: Annotated) -> str:
+    parts = [spell_type(expr.type), *map(spell_constraint, expr.constraints)]
+    return " ".join(parts if expr.description is None else [*parts, spell_value(expr.description)])
 
 
 def spell_constraint(constraint: Constraint) -> str:
@@ -54,7 +62,8 @@ def spell_constraint(constraint: Constraint) -> str:
 
 def spell_field(field: SchemaField) -> str:
     """A field, on one line."""
-    parts = [f"{spell_key(field.name)}: {spell_type(field.type)}", *map(spell_constraint, field.constraints)]
+    name = spell_key(field.name) + ("?" if field.may_be_missing else "")
+    parts = [f"{name}: {spell_type(field.type)}", *map(spell_constraint, field.constraints)]
     if field.default is not None:
         parts.append(f"= {spell_value(field.default.value)}")
     if field.description is not None:

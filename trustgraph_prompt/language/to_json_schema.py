@@ -9,6 +9,7 @@ from typing import Any
 from trustgraph_prompt.language.constraints import keywords_of, type_of
 from trustgraph_prompt.language.inherit import Schemas, discriminator
 from trustgraph_prompt.language.nodes import (
+    Annotated,
     Constraint,
     File,
     ListOf,
@@ -20,6 +21,7 @@ from trustgraph_prompt.language.nodes import (
     SchemaField,
     TypeExpr,
     Union,
+    bare,
 )
 from trustgraph_prompt.language.problem import Problem, complain
 from trustgraph_prompt.language.scalars import SCALARS
@@ -70,7 +72,7 @@ class _Writer:
         schema, fields = self._schemas[name], self._schemas.fields(name)
         required = [field.name for field in fields if field.is_required]
         return {
-            **({} if schema.description is None else {"description": schema.description}),
+            **_described(schema.description),
             "type": "object",
             "properties": {field.name: self._field(field) for field in fields},
             **({"required": required} if required else {}),
@@ -81,11 +83,13 @@ class _Writer:
         return {
             **self._type(field.type, field.constraints),
             **({} if field.default is None else {"default": field.default.value}),
-            **({} if field.description is None else {"description": field.description}),
+            **_described(field.description),
         }
 
     def _type(self, expr: TypeExpr, constraints: tuple[Constraint, ...] = ()) -> JsonSchema:
         match expr:
+            case Annotated(inner, own, description):
+                return {**self._type(inner, own), **_described(description)}
             case Optional(inner):
                 branches = self._branches(inner.members if isinstance(inner, Union) else [inner], constraints)
                 return {self._either(inner): [*branches, {"type": "null"}]}
@@ -134,12 +138,16 @@ class _Writer:
 
     def _either(self, expr: TypeExpr) -> str:
         """`oneOf` for schemas that a literal field tells apart, else `anyOf`."""
-        members = expr.members if isinstance(expr, Union) else ()
+        members = [bare(one) for one in expr.members] if isinstance(expr, Union) else []
         schemas = [one.name for one in members if isinstance(one, Name) and one.name not in self._types]
         others = [one for one in members if one not in (Scalar("null"), *map(Name, schemas))]
         return (
             "oneOf" if len(schemas) > 1 and not others and discriminator(self._schemas, schemas) else "anyOf"
         )
+
+
+def _described(description: str | None) -> JsonSchema:
+    return {} if description is None else {"description": description}
 
 
 def _choice(literals: list[Literal]) -> JsonSchema:

@@ -13,6 +13,7 @@ from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.language.layout import place
 from trustgraph_prompt.language.nodes import Position
 from trustgraph_prompt.language.problem import Problem
+from trustgraph_prompt.language.quoted import TRIPLE
 
 _A_TYPE = "a type, such as string, int[] or the name of a schema"
 _A_VALUE = "a value"
@@ -70,6 +71,7 @@ _PARTS: Mapping[str, frozenset[str]] = {
     "FIELD": frozenset(("STRING",)),
     "KEY": frozenset(("STRING",)),
     "PROMPT_NAME": frozenset(("STRING",)),
+    "COLON": frozenset(("QMARK",)),
 }
 
 
@@ -97,6 +99,8 @@ def _at_token(token: Token, parser: InteractiveParser) -> Problem:
         )
     if token.type in _MISSING:
         return Problem("something is missing here", place(token), _MISSING[token.type], expected)
+    if token.type == "_INDENT" and (header := _header_without_colon(before)):
+        return Problem("something is missing here", place(header), "the end of the line", _WORDS["COLON"])
     if token.type == "_INDENT":
         return Problem(
             "this line is indented, and nothing above it needs it", place(token), "an indented line", expected
@@ -113,8 +117,16 @@ def _left_open(before: list[object], accepted: set[str], token: Token) -> Token 
     for part in reversed(before):
         if isinstance(part, Token) and part.type in _CLOSED_BY:
             closing = _CLOSED_BY[part.type] in accepted
-            return part if closing and place(part).line < place(token).line else None
+            later = token.type in _MISSING or place(part).line < place(token).line
+            return part if closing and later else None
     return None
+
+
+def _header_without_colon(before: list[object]) -> Token | None:
+    """The end of the line that declares a prompt, where that is what stands last."""
+    last = before[-1] if before else None
+    is_prompt = any(isinstance(part, Token) and part.type == "_PROMPT" for part in before)
+    return last if is_prompt and isinstance(last, Token) and last.type == "_NL" else None
 
 
 def _without_quotes(source: str, offset: int, at: Position, parser: InteractiveParser) -> Problem | None:
@@ -140,10 +152,8 @@ def _without_quotes(source: str, offset: int, at: Position, parser: InteractiveP
 
 
 def _at_character(at: Position, rest: str, parser: InteractiveParser) -> Problem:
-    if rest.startswith('"""'):
-        return Problem("this text is not closed", at, '"""', 'another """ after it')
-    if rest.startswith("'''"):
-        return Problem("a text of several lines has other quotes", at, "'''", '"""')
+    if rest.startswith(TRIPLE):
+        return Problem("this text is not closed", at, rest[:3], f"another {rest[:3]} after it")
     if rest[0] in "\"'":
         return Problem(
             "this text is not closed on its line", at, rest[:30].split("\n")[0], f"another {rest[0]}"

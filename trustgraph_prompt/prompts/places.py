@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trustgraph_prompt.language.nodes import Position
 
+_TRIPLE = ('"""', "'''")
+
 
 @dataclass(frozen=True, slots=True)
 class Places:
@@ -35,8 +37,8 @@ class Places:
         if start is None or start.line > len(rows):
             return None
         opening = rows[start.line - 1][start.column - 1 :]
-        row = start.line + line - (opening != '"""')
-        if not opening.startswith('"""') or row > len(rows):
+        row = start.line + line - (opening not in _TRIPLE)
+        if not opening.startswith(_TRIPLE) or row > len(rows):
             return None
         return self.at((row, len(rows[row - 1]) - len(rows[row - 1].lstrip()) + 1))
 

@@ -10,6 +10,7 @@ from trustgraph_prompt.authored import check
 from trustgraph_prompt.contract.language import parse_whole
 from trustgraph_prompt.errors import ConfigError, LanguageError, PromptError, TemplateError
 from trustgraph_prompt.language import File, locate, to_json_schema
+from trustgraph_prompt.language.merge import merged
 from trustgraph_prompt.language.nodes import ListOf, Name, Position, PromptDef
 from trustgraph_prompt.language.parse import read
 from trustgraph_prompt.prompts import example
@@ -112,7 +113,7 @@ def _all(problems: list[ConfigError]) -> ConfigError:
 
 def _problems_of_texts(source: str, where: str) -> Iterator[ConfigError]:
     """What is wrong with the templates of a file that has other faults, as far as it can be read."""
-    file, _ = read(source)
+    file, _ = merged(read(source)[0])
     yield from _problems_of_system(file, Places(where, file.system_at, source=source))
     for prompt in file.prompts:
         yield from _Prompt(prompt, file, where, source).problems_of_text()
@@ -233,12 +234,13 @@ class _Prompt:
         yield from _held(clauses, CLAUSES, self.places)
         model = settings.get("model")
         if prompt.model is not None and isinstance(model, Mapping) and "name" in model:
+            line = f" in line {prompt.model_at.line}" if prompt.model_at else ""
             yield PromptError(
                 "the model is named twice",
                 where=self.places.of("/model/name"),
                 path="/model/name",
                 found=model["name"],
-                expected=f"none beside `using model`, which says {prompt.model!r}",
+                expected=f"none beside `using model`{line}, which says {prompt.model!r}",
             )
 
     def _place(self, path: str) -> str | None:

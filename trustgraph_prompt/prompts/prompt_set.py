@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +17,9 @@ MAX_PROMPTS = 1_000
 
 MAX_ENTRY = 512 * 1024
 """Bytes an entry may have."""
+
+CROWDED = MAX_PROMPTS * 9 // 10
+"""Prompts beyond which a note says that there is a limit."""
 
 PROMPTS_NAMED = 5
 """How many prompts a note names."""
@@ -52,7 +55,8 @@ class PromptSet:
         """The snapshot of all entries: `system` and `template.<id>`, each JSON text; other keys are ignored.
 
         What is wrong with an entry costs that entry alone. What has not changed since `previous` is not built
-        again. An entry without text is a deleted one.
+        again. An entry without text is a deleted one. Of more entries than a workspace may have, those that
+        `previous` has come first, then the others in their order; the rest are refused.
         """
         texts = {
             key: text.encode(errors="surrogatepass") if isinstance(text, str) else text
@@ -76,8 +80,8 @@ class PromptSet:
             if last is not None and not _taken(last, owners):
                 prompts[id] = last.under(over)
         aliases = {alias: id for id in prompts for alias in prompts[id].aliases if alias not in prompts}
-        unmet = _unmet(over, prompts)
-        return cls(prompts, refused, read, aliases, {SYSTEM_KEY: unmet} if unmet else {})
+        notes = {SYSTEM_KEY: _unmet(over, prompts), f"{PREFIX}*": _crowd(read)}
+        return cls(prompts, refused, read, aliases, {key: note for key, note in notes.items() if note})
 
     def find(self, prompt_id: str) -> PromptDefinition | None:
         """The prompt of that id or alias."""
@@ -123,11 +127,17 @@ def _unmet(system: Template, prompts: Mapping[str, PromptDefinition]) -> str:
     )
 
 
+def _crowd(entries: Collection[str]) -> str:
+    if len(entries) <= CROWDED:
+        return ""
+    return f"are more than {CROWDED:,}; a workspace has {MAX_PROMPTS:,} prompts at most, others are refused"
+
+
 def _read_all(
     texts: Mapping[str, bytes], before: Mapping[str, _Entry]
 ) -> tuple[dict[str, _Entry], dict[str, ConfigError]]:
     """The entries as read, and the errors of the bad ones; those that were there before come first."""
-    keys = sorted(texts, key=lambda key: (key != SYSTEM_KEY, key not in before, key))
+    keys = sorted(texts, key=lambda key: (key != SYSTEM_KEY, key not in before))
     limit = MAX_PROMPTS + (SYSTEM_KEY in texts)
     read = {key: _read(key, texts[key], before.get(key)) for key in keys[:limit]}
     refused = {key: entry.error for key, entry in read.items() if entry.error is not None}

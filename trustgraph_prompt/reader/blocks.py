@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 from trustgraph_prompt.reader.place import Span
 
-_SAYS_JSON = re.compile(r"[ \t]*json[ \t\r]*\n", re.IGNORECASE)
+_FENCE = r"(?:(?<!`)`{3,}+|(?<!~)~{3,}+)"
+_JSON = r"[ \t]*json[ \t\r]*\n"
+_OPENS = re.compile(f"{_FENCE}{_JSON}", re.IGNORECASE)
+_CLOSES = re.compile(f"{_FENCE}(?P<opens>{_JSON})?", re.IGNORECASE)
 
 
 class Block(NamedTuple):
@@ -19,16 +22,19 @@ class Block(NamedTuple):
 
 
 def json_blocks(text: str, fences: Iterable[Span]) -> list[Block]:
-    """The blocks that are closed, among all `fences` of the text, and that are no mere words in a line.
+    """The blocks that are closed, among all stretches of text with `fences`, and are no mere words in a line.
 
     A fence that says `json` closes nothing.
     """
     blocks: list[Block] = []
     begun: int | None = None
-    for fence in fences:
-        if says_json := _SAYS_JSON.match(text, fence.end):
-            begun = says_json.end()
-        elif begun is not None:
-            blocks.append(Block(text[begun : fence.start], begun))
-            begun = None
+    for stretch in fences:
+        position = stretch.start
+        while fence := (_OPENS if begun is None else _CLOSES).search(text, position, stretch.end):
+            position = fence.end()
+            if begun is None or fence["opens"]:
+                begun = position
+            else:
+                blocks.append(Block(text[begun : fence.start()], begun))
+                begun = None
     return blocks

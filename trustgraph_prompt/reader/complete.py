@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import accumulate
 from typing import Any
 
 import orjson
 
 from trustgraph_prompt.reader import grammar
-from trustgraph_prompt.reader.decode import decode, decode_at, has_long_number, is_too_deep
+from trustgraph_prompt.reader.decode import decode, decode_at, decode_lines, has_long_number, is_too_deep
 from trustgraph_prompt.reader.finds import Values
 
 LONGEST_WRAPPER = 100  # characters in the name of a wrapper, as it is written
+
+_AT_ONCE = 2_000  # characters of lines that are decoded together
+# Several objects, as it seems, each on a line of its own.
+_LINES = re.compile(r"(?:\{.*+(?<=\})\n){2,}+|(?:\{.*+(?<=\},)\n){2,}+")
 
 FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
 
@@ -35,6 +40,7 @@ class Complete:
         self._names_wrapper = names_wrapper
         self._wraps: dict[str, bool] = {}
         self._decode: Callable[[str], Any] = orjson.loads
+        self._no_lines_before = 0
         self._no_line_before = 0
         self._no_guess_before = 0
 
@@ -50,6 +56,32 @@ class Complete:
         value = self._object(raw)
         return None if value is None else (raw, value)
 
+    def lines(self, window: str, passed: int, start: int, most: int, *, fenced: bool) -> Values | None:
+        """The next objects from `start` on, if each stands on a line of its own: several, decoded together.
+
+        No line is tried twice.
+        """
+        if passed + start < max(self._no_lines_before, self._no_line_before):
+            return None
+        found = _LINES.match(window, start, start + _AT_ONCE)
+        if found is None or self._decode is not orjson.loads:
+            return None
+        self._no_lines_before = passed + found.end()
+        between = ",\n" if window[found.end() - 2] == "," else "\n"
+        text = window[start : found.end() - len(between)]
+        raws = text.split(between)
+        if len(raws) > most or ("[" in text and any(self.wraps_at(raw, 0) for raw in raws)):
+            return None
+        try:
+            values = decode_lines(text.replace(between, "\n"), raws)
+        except orjson.JSONDecodeError:
+            return None
+        may_be_deep = text.count("{") + text.count("[") - len(raws) >= self._depth
+        if may_be_deep and any(map(self._is_too_deep, values, raws)):
+            return None
+        lengths = [len(raw) + len(between) for raw in raws]
+        return Values(values, raws, list(accumulate(lengths[:-1], initial=passed + start)), fenced)
+
     def objects(
         self, window: str, passed: int, start: int, most: int, *, fenced: bool, before_next: re.Pattern[str]
     ) -> Values:
@@ -60,7 +92,9 @@ class Complete:
         run = Values([], [], [], fenced)
         if not grammar.OBJECT_BEGINS.match(window, start):
             return run
-        while most > 0 and window.startswith("{", start):
+        lines_begin = self._no_lines_before - passed  # from there on they are tried again
+        until = lines_begin if start < lines_begin else len(window)
+        while most > 0 and start < until and window.startswith("{", start):
             raw, value = "", None
             if passed + start >= self._no_line_before and not window.startswith("\n", start + 1):
                 newline = window.find("\n", start)
@@ -70,7 +104,7 @@ class Complete:
                 if value is None:
                     self._no_line_before = passed + (newline if newline >= 0 else len(window))
             if value is None:
-                whole = self._balanced(window, passed, start)
+                whole = self._balanced(window, passed, start, tried=raw)
                 if whole is None:
                     break
                 raw, value = whole
@@ -84,10 +118,10 @@ class Complete:
             start = gap.end()
         return run
 
-    def _balanced(self, window: str, passed: int, start: int) -> Whole | None:
+    def _balanced(self, window: str, passed: int, start: int, *, tried: str) -> Whole | None:
         """The object that begins at `start`, if it ends where braces balance; no text is tried twice.
 
-        They may stand in strings, but mostly do not.
+        `tried` is what is none. Braces may stand in strings, but mostly do not.
         """
         if passed + start < self._no_guess_before:
             return None
@@ -99,18 +133,16 @@ class Complete:
         raw = window[start:end]
         if "[" in raw and self.wraps_at(window, start):
             return None
-        value = self._object(raw) if end else None
+        value = self._object(raw) if end and raw != tried else None
         if value is None:
             self._no_guess_before = passed + (end or len(window))
             return None
         return raw, value
 
     def value(self, window: str, start: int) -> Whole | None:
-        """The object or array that begins at `start`."""
+        """The object or array that begins at `start`, and is no wrapper."""
         first = grammar.skip_space(window, start + 1)
         if not FIRST_OF[window[start]].match(window, first):
-            return None
-        if window[start] == "{" and self.wraps_at(window, start):
             return None
         if (found := decode_at(window, start)) is None:
             return None
@@ -118,10 +150,10 @@ class Complete:
         raw = window[start:end]
         return None if is_too_deep(value, raw, self._depth) else (raw, value)
 
-    def wraps_at(self, window: str, start: int) -> bool:
-        """Whether the object at `start` merely wraps others."""
+    def wraps_at(self, window: str, start: int) -> int | None:
+        """Where its elements begin, if the object at `start` merely wraps them."""
         wrapper = grammar.WRAPPER.match(window, start)
-        return wrapper is not None and self.wraps(wrapper[1])
+        return wrapper.end() - 1 if wrapper is not None and self.wraps(wrapper[1]) else None
 
     def wraps(self, key: str) -> bool:
         """Whether an object does whose first member, of that name, is an array of objects."""
@@ -137,6 +169,7 @@ class Complete:
             value = self._decode(raw)
         except ValueError:
             return None
-        if len(raw) > self._depth and is_too_deep(value, raw, self._depth):
-            return None
-        return value
+        return None if self._is_too_deep(value, raw) else value
+
+    def _is_too_deep(self, value: Any, raw: str) -> bool:
+        return len(raw) > self._depth and is_too_deep(value, raw, self._depth)

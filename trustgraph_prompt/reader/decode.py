@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -14,6 +15,13 @@ from trustgraph_prompt.errors import without_frames
 _DIGITS_ONLY = bytes(48 if chr(code) in "0123456789" else 32 for code in range(256))
 _LONG_NUMBER = b"0" * 19  # the shortest integer beyond 64 bits
 _STRIDE = 6  # of 19 digits in a row, at least three are so far apart
+
+_PIECE = 4_000  # characters in which the end of a value is looked for first
+_TIMES = 8  # as many are looked at next
+_LONGEST_TOKEN = 10  # characters: `-Infinity`, one escape
+
+_NEWLINE = "\n"
+_COMMA_BETWEEN = re.compile(r"\}[ \t\r]*+,")  # perhaps between two objects
 
 
 class NotJson(ValueError):
@@ -36,10 +44,30 @@ def decode(text: str) -> Any:
 
 def decode_at(text: str, start: int) -> tuple[Any, int] | None:
     """The value that begins at `start` of a text, and where it ends; None where not all of one is there."""
-    try:
-        return _DECODER.raw_decode(text, start)
-    except (ValueError, RecursionError):
-        return None
+    size = _PIECE
+    while True:
+        piece = text[start : start + size]
+        try:
+            value, end = _DECODER.raw_decode(piece)
+            return value, start + end
+        except json.JSONDecodeError as error:  # which counts the lines of its text up to where it breaks
+            if len(piece) < size or not _breaks_at_end(piece, error):
+                return None
+        except (ValueError, RecursionError):
+            return None
+        size *= _TIMES
+
+
+def decode_lines(text: str, lines: list[str]) -> list[Any]:
+    """The values of the lines of a text, of which each is one value; in one call where that is safe.
+
+    It is where no newline can be in a value, for want of other commas. Raises `orjson.JSONDecodeError`.
+    """
+    if not _COMMA_BETWEEN.search(text):
+        values: list[Any] = orjson.loads(f"[{text.replace(_NEWLINE, ',')}]")
+        if len(values) == len(lines):
+            return values
+    return [orjson.loads(line) for line in lines if line and not line.isspace()]
 
 
 def value_of(text: str) -> Any:
@@ -78,6 +106,11 @@ def why_not(text: str, levels: int) -> NotJson:
     except NotJson as error:
         return without_frames(error)
     return NotJson(f"nested deeper than {levels} levels")
+
+
+def _breaks_at_end(text: str, error: json.JSONDecodeError) -> bool:
+    """Whether more of a text might be JSON."""
+    return error.pos > len(text) - _LONGEST_TOKEN or error.msg.startswith("Unterminated string")
 
 
 def _strictly(text: str) -> Any:

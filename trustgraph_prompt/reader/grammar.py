@@ -15,7 +15,7 @@ SPACE = r"[ \t\n\r]*+"
 CHARACTERS = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
 STRING = f'"{CHARACTERS}"'
 NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
-_SCALAR = f"(?:{STRING}|{NUMBER}(?=[^0-9.eE+-])|true|false|null)"
+SCALAR = f"(?:{STRING}|{NUMBER}(?=[^0-9.eE+-])|true|false|null)"
 _UNFINISHED_SCALAR = r"-?[0-9.eE+-]*|t(?:r(?:ue?)?)?|f(?:a(?:l(?:se?)?)?)?|n(?:u(?:ll?)?)?"
 _UNFINISHED_ESCAPE = r"\\(?:u[0-9a-fA-F]{0,3})?"
 
@@ -36,9 +36,9 @@ def object_(value: str) -> str:
 
 
 def _nested(levels: int) -> str:
-    value = _SCALAR
+    value = SCALAR
     for _ in range(levels):
-        value = f"(?:{_SCALAR}|{array(value)}|{object_(value)})"
+        value = f"(?:{SCALAR}|{array(value)}|{object_(value)})"
     return value
 
 
@@ -46,7 +46,7 @@ _VALUE = _nested(LEVELS - 1)
 
 # One token: group 1 a string, group 2 any other value, else a structural character.
 TOKEN = re.compile(f"{SPACE}(?:({STRING})|({_VALUE})|[][{{}}:,])")
-FLAT_TOKEN = re.compile(f"{SPACE}(?:({STRING})|({_SCALAR})|[][{{}}:,])")
+FLAT_TOKEN = re.compile(f"{SPACE}(?:({STRING})|({SCALAR})|[][{{}}:,])")
 
 # Members and elements up to their last comma, at once.
 MEMBERS = re.compile(f"(?:{SPACE}{member(_VALUE)},)++")

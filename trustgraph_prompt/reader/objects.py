@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import repeat
+from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.reader.decode import decode, has_long_number, is_too_deep, why_not
+from trustgraph_prompt.reader.decode import decode, decode_lines, has_long_number, is_too_deep, why_not
 from trustgraph_prompt.reader.finds import MAX_REFUSED, Find, Kind, Mark, Values
 from trustgraph_prompt.reader.opened import opened
 from trustgraph_prompt.reader.outcome import Outcome, Rejected, Repaired, Stage
@@ -30,17 +30,11 @@ _WRAPPERS = {"answer", "data", "entries", "items", "list", "objects", "output", 
     "values",
 }
 
-_NEWLINE = "\n"  # the only character that ends a line
-_COMMA_BETWEEN = re.compile(r"\}[ \t\r]*+,")  # perhaps between two objects
-
 # What surrounds values where each stands on a line of its own.
 _LINES = re.compile(r"\s*+(?:\{\}[ \t\r]*+(?:\n\s*+|\Z))*+\Z")
-# Behind what holds no objects: 1 opens arrays, all of them of objects where 2 follows, else all but the last;
-# 3 closes some.
-_ARRAYS = re.compile(
-    r"(?:[^][]++|\[\s*+(?![{\[]|\Z)[^][{}]*+\]?+)*+"
-    r"(?:((?:\[\s*+)++)(?:(?=(\{|\Z))|(?:[^][{}]*+\])?)|((?:\]\s*+)++)|\Z)"
-)
+# An array that holds no objects, which counts for nothing, or a bracket of one that may.
+_ARRAYS = re.compile(r"\[\s*+(?![{\[]|\Z)[^][{}]*+\]?+|([][])")
+_DEPTH = {"": 0, "[": 1, "]": -1}
 _EMPTY_ARRAY = re.compile(r"(?:\A|\n)[ \t]*\[\s*\][ \t\r]*(?:\n|\Z)")
 
 
@@ -89,10 +83,10 @@ class Objects:
             within_value=scanner.cut or full or _array_is_open(between),
             within_fence=scanner.fenced,
         )
-        at_last_nothing = _EMPTY_ARRAY.search(scanner.behind) is not None
+        at_last_nothing = _has_empty_array(scanner.behind)
         if scanner.ends_draft and not full and at_last_nothing:
             self._retract(0, 0)
-        nothing = self._says_nothing or at_last_nothing or _EMPTY_ARRAY.search(between) is not None
+        nothing = self._says_nothing or at_last_nothing or _has_empty_array(between)
         reason = self._reason(truncated, nothing)
         return Outcome(
             value=self.accepted,
@@ -249,11 +243,11 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     content = text.strip(" \t\r\n")
     if not (content.startswith("{") and content.endswith("}")) or has_long_number(content):
         return None
-    lines = content.split(_NEWLINE)
+    lines = content.split("\n")  # the only character that ends a line
     if len(lines) > contract.limits.objects:
         return None
     try:
-        values = _decode_lines(content, lines)
+        values = decode_lines(content, lines)
     except orjson.JSONDecodeError:
         return None
     if set(map(type, values)) != {dict}:
@@ -266,19 +260,14 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
     return contract.take_all(values, len(content), longest)
 
 
-def _decode_lines(content: str, lines: list[str]) -> list[Any]:
-    """The value of each line; in one call where no newline can be in a value, for want of other commas."""
-    if not _COMMA_BETWEEN.search(content):
-        values: list[Any] = orjson.loads(f"[{content.replace(_NEWLINE, ',')}]")
-        if len(values) == len(lines):
-            return values
-    return [orjson.loads(line) for line in lines if line and not line.isspace()]
+def _has_empty_array(between: str) -> bool:
+    """Whether an array without elements stands on lines of its own."""
+    return "[" in between and _EMPTY_ARRAY.search(between) is not None
 
 
 def _array_is_open(between: str) -> bool:
-    depth = 0
-    for match in _ARRAYS.finditer(between):
-        opens, closes = match[1] or "", match[3] or ""
-        depth = max(depth - closes.count("]"), 0) + opens.count("[")
-        depth -= bool(opens) and match[2] is None
-    return depth > 0
+    """Whether an array of objects was opened that none of the closing brackets behind it closes."""
+    if "[" not in between:
+        return False
+    depths = list(accumulate(map(_DEPTH.__getitem__, _ARRAYS.findall(between)), initial=0))
+    return depths[-1] > min(depths)

@@ -32,6 +32,12 @@ _MOST_REREAD = 200_000  # characters that were taken for a part of a broken valu
 _LANDMARK = rf"```+|~~~+|</?{grammar.THINKING}"
 _OBJECTS = re.compile(rf"\{{|{_LANDMARK}", re.IGNORECASE)
 _VALUES = re.compile(rf'\{{|\[(?=\s*+(?:[]\[{{"\d\-tfn]|\Z))|{_LANDMARK}', re.IGNORECASE)
+# Where nothing begins; more of the same before anything else does: fences, thinking in a line, ends of it.
+_PLAIN = re.compile(r"[^`~<{[]*+")
+_MORE_FENCES = re.compile(r"(?:[^`~<{[]*+(?:`{3,}+|~{3,}+))++")
+_FENCE = re.compile(r"`{3,}|~{3,}")
+_MORE_ASIDES = re.compile(rf"(?:[^`~<{{[\n]*+<{grammar.THINKING})*+", re.IGNORECASE)
+_MORE_ENDS = re.compile(rf"(?:[^`~<{{[]*+</{grammar.THINKING})++", re.IGNORECASE)
 _LANDMARK_BEGUN = re.compile(r"(?:`+|~+|</?\w*)\Z")
 _END_OF_THINKING = re.compile(f"</{grammar.THINKING}", re.IGNORECASE)
 
@@ -53,9 +59,9 @@ class Scanner:
     wraps them; `key` is a JSON string. `repair(text, ends_text)` says what a broken value was meant to be.
 
     After `close`: `cut` is whether the text ends within a value or in thinking (`thinks`), `fenced` whether
-    in a code fence, `fences` where these stand but for those in values and in thinking, `between` what stood
-    around the values (each is `{}` there, or `{\\n}` if it took several lines), `full` whether there was more
-    than the limits allow, and the rest was left unread.
+    in a code fence, `fences` the stretches of one or several of these with plain text behind each, outside of
+    values and thinking, `between` what stood around the values (each is `{}` there, or `{\\n}` if it took
+    several lines), `full` whether there was more than the limits allow, and the rest was left unread.
     `thought` is where in the text the last thinking ended, `behind` the part of `between` that follows,
     `ends_draft` whether that thinking had no beginning and no value follows.
     """
@@ -183,8 +189,20 @@ class Scanner:
                 if waits and window.find(_CLOSES[mark], position) < 0:
                     self._leave(passed, start)  # before more text comes nothing ends here
                     return None
-                end = self._take_objects(passed, start) if mark == "{" else None
-                if end or (end := self._take_value(passed, start)):
+                end = None
+                if mark == "[":
+                    end = self._take_value(passed, start)
+                elif grammar.OBJECT_BEGINS.match(window, start):
+                    if elements := self._complete.wraps_at(window, start):
+                        between += (window[passed:start], "wrapper")  # anything that is no layout of lines
+                        self._begin_wrapper(start)
+                        return elements
+                    end = (
+                        self._take_lines(passed, start)
+                        or self._take_objects(passed, start)
+                        or self._take_value(passed, start)
+                    )
+                if end:
                     passed = position = end
                     if self._finds.full:
                         return None
@@ -201,16 +219,19 @@ class Scanner:
                 passed = position
                 if window[start + 1] == "/":
                     self._end_thinking(position)
+                    if more := _MORE_ENDS.match(window, position):
+                        passed = position = more.end()
+                        between.append(more[0])
+                        self._end_thinking(position)
                 elif self._line_before(start):
                     self._mode = Scanner._think
                     return position
                 else:
                     self._in_aside = True
                     self._finds.mark_aside()
+                    position = _end(_MORE_ASIDES, window, position)
             elif position < len(window) or self._final:
-                self.fenced = not self.fenced
-                self.fences.append(Span(self._passed + start, self._passed + position))
-                self._finds.end_run()
+                position = self._pass_fences(start, position)
             else:
                 self._leave(passed, start)  # the fence may go on
                 return None
@@ -220,11 +241,37 @@ class Scanner:
         self._leave(passed, end)
         return None
 
+    def _pass_fences(self, start: int, end: int) -> int:
+        """Pass the fence from `start` to `end`, and those that follow before anything else, and say where."""
+        window, many = self._window, 1
+        if more := _MORE_FENCES.match(window, end):
+            end = more.end()
+            if end == len(window) and not self._final:
+                end = len(window.rstrip(window[-1]))  # the last one may go on
+            many = len(_FENCE.findall(window, start, end))
+        self.fenced ^= many % 2 == 1
+        self.fences.append(Span(self._passed + start, self._passed + _end(_PLAIN, window, end)))
+        self._finds.end_run()
+        return end
+
     def _leave(self, passed: int, position: int) -> None:
         """Nothing more before more text comes: what stands between values ends at `position`."""
         if passed < position:
             self._between.append(self._window[passed:position])
         self._wait(position)
+
+    def _take_lines(self, passed: int, start: int) -> int | None:
+        """Take several objects that stand each on its line from `start` on, and say where they end."""
+        run = self._complete.lines(
+            self._window, self._passed, start, self._finds.room + 1, fenced=self.fenced
+        )
+        if run is None:
+            return None
+        starts, raws = run.starts, run.raws
+        between = self._window[start + len(raws[0]) : starts[1] - self._passed]
+        self._between += (self._window[passed:start], f"{{}}{between}" * (len(raws) - 1), "{}")
+        self._finds.run(run)
+        return starts[-1] - self._passed + len(raws[-1])
 
     def _take_objects(self, passed: int, start: int) -> int | None:
         """Take the objects from `start` on of which all is there, and say where they end."""
@@ -239,11 +286,16 @@ class Scanner:
         )
         if not run.values:
             return None
+        if len(run.raws) == 1:
+            [raw] = run.raws
+            between += (window[passed:start], "{\n}" if "\n" in raw else "{}")
+            self._finds.run(run)
+            return start + len(raw)
         starts = [at - self._passed for at in run.starts]
         ends = [start + len(raw) for start, raw in zip(starts, run.raws, strict=True)]
         mark = "{\n}" if any("\n" in raw for raw in run.raws) else "{}"
         separators = map(window.__getitem__, map(slice, ends, starts[1:]))
-        between += (window[passed:start], mark, mark.join(separators), mark if len(ends) > 1 else "")
+        between += (window[passed:start], mark, mark.join(separators), mark)
         self._finds.run(run)
         return ends[-1]
 
@@ -286,14 +338,7 @@ class Scanner:
         if self._in_prose and self._passed + start < self._no_array_before:
             return False  # it would break where the array around it did
         if not first or FIRST_OF[mark].match(first):
-            self._value = OpenValue(
-                mark,
-                start,
-                self._passed,
-                self._limits.depth,
-                names_wrapper=self._complete.wraps,
-            )
-            self._mode = Scanner._follow
+            self._open(mark, start)
             return True
         self._is_bare = not (line or first in _QUOTES) and self._begins_bare(start)
         if mark == "{" and (line or first in _QUOTES or self._is_bare):
@@ -302,6 +347,22 @@ class Scanner:
             self._mode = Scanner._measure
             return True
         return False
+
+    def _begin_wrapper(self, start: int) -> None:
+        """The object that begins at `start` wraps the elements that follow."""
+        line = self._line_before(start)
+        self._column = len(line[1]) if line else 0
+        self._in_prose = self._is_bare = False
+        self._open("{", start)
+        self._value.wrap()
+        self._finds.leave_draft()
+        self._finds.mark(Kind.WRAPPER)
+
+    def _open(self, bracket: str, start: int) -> None:
+        self._value = OpenValue(
+            bracket, start, self._passed, self._limits.depth, names_wrapper=self._complete.wraps
+        )
+        self._mode = Scanner._follow
 
     def _begins_bare(self, start: int) -> bool:
         """Whether an object begins there whose keys have no quotes, if that can be repaired."""
@@ -338,7 +399,7 @@ class Scanner:
                 self._wait(position)
                 return None
             case Progress.WRAPS:
-                self._between.append("wrapper")  # anything that is no layout of lines
+                self._between.append("wrapper")
                 self._finds.mark(Kind.WRAPPER)
             case Progress.ELEMENTS:
                 value.is_empty = False
@@ -377,6 +438,7 @@ class Scanner:
         if value.in_wrapper:
             self._between.append("[{}")  # still open
         if value.is_wrapper and value.element is None:
+            self._finds.waste()
             self._mode = Scanner._search
             return position
         stack, raw = (value.stack[2:], value.element) if value.element else (value.stack, value.raw)
@@ -429,6 +491,12 @@ class Scanner:
         if self._repair is None or self._may_repair <= 0:
             return None
         return self._repair(raw, ends_text)
+
+
+def _end(pattern: re.Pattern[str], window: str, position: int) -> int:
+    match = pattern.match(window, position)
+    assert match is not None
+    return match.end()
 
 
 def _landmark_begins(window: str, position: int) -> int:

@@ -22,6 +22,10 @@ from trustgraph_prompt.reader.truncation import cut_short
 _AROUND = r"(?:^[ \t]*(?:`{3,}|~{3,}).*$|\n++|[^\S\n]++|</?\w+>)*+"
 _STRING = f'"{grammar.CHARACTERS_IN_LINE}'
 _BEGUN = r"(?:`{1,2}|~{1,2}|</?\w*+)?"  # a fence or tag under the cut
+# What is not this is no JSON for sure.
+_MAY_BE_JSON = re.compile(
+    rf"{grammar.SPACE}(?:[{{[]|(?:{grammar.STRING}|{grammar.NUMBER}|true|false|null|NaN|-?Infinity){grammar.SPACE}\Z)"
+)
 _SCALAR = re.compile(rf'{_AROUND}({_STRING}"|[-+.\w]++){_AROUND}{_BEGUN}\Z', re.MULTILINE)
 _CUT_STRING = re.compile(rf"{_AROUND}{_STRING}\\?\Z", re.MULTILINE)
 
@@ -142,10 +146,17 @@ def _verdict(candidate: _Candidate, contract: Contract, text: str) -> str:
 
 
 def _json_blocks(text: str, contract: Contract, scanner: Scanner) -> list[_Candidate]:
-    """What the closed blocks of JSON say, each as a whole, but for those in what turned out to be a draft."""
+    """What the closed blocks of JSON say, each as a whole, but for those in what turned out to be a draft.
+
+    Of those that are no JSON only the last may be of interest: it tells why there is no value.
+    """
     begin = 0 if scanner.ends_draft else scanner.thought
     blocks = json_blocks(text, (fence for fence in scanner.fences if fence.start >= begin))
-    return [_Candidate.of(block.content, block.start, contract, fenced=True) for block in blocks]
+    return [
+        _Candidate.of(block.content, block.start, contract, fenced=True)
+        for block in blocks
+        if _MAY_BE_JSON.match(block.content) or block is blocks[-1]
+    ]
 
 
 def _chosen(

@@ -36,6 +36,10 @@ _RUNS = {
 }
 
 
+_MEMBER_SCALAR = rf"{grammar.SPACE},{grammar.SPACE}{grammar.member(grammar.SCALAR)}"
+_REST_OF_WRAPPER = re.compile(rf"{grammar.SPACE}\](?P<members>(?:{_MEMBER_SCALAR})*+)")
+
+
 class Raw:
     """A stretch of text that may have begun in an earlier window; `at` is where in all of the text."""
 
@@ -101,6 +105,11 @@ class OpenValue:
         """Whether the next object would be an element of the answer."""
         return self.is_wrapper and self.stack == ["{", "["]
 
+    def wrap(self) -> None:
+        """Its first member is an array, and what follows are elements of the answer."""
+        self.is_wrapper = True
+        self._push("[")
+
     def keep(self, window: str, end: int) -> None:
         """The window is given up at `end`."""
         self._passed += end
@@ -123,13 +132,12 @@ class OpenValue:
                 self.in_string = False
                 self._expected = _MOVES[self._expected]["string"]
                 position += 1
-            elif self._first_key is not None and self._may_wrap():
+            elif self._first_key is not None and self._expected == "member" and len(self.stack) == 1:
                 if grammar.OBJECTS_BEGIN_LATER.match(window, position):
                     return Progress.WAITS, position
-                key, self._first_key = self._first_key or "", None
+                key, self._first_key = self._first_key, None
                 if grammar.OBJECTS_BEGIN.match(window, position) and self._names_wrapper(key):
-                    self.is_wrapper = True
-                    self._push("[")
+                    self.wrap()
                     return Progress.WRAPS, window.index("[", position) + 1
             elif self.is_wrapper and self.in_wrapper and self._expected in ("first element", "element"):
                 self.element_run = elements_at(grammar.skip_space(window, position), _MOST_AT_ONCE)
@@ -138,6 +146,15 @@ class OpenValue:
                     last = len(self.element_run.values) - 1
                     start = self.element_run.starts[last] - self._passed
                     return Progress.ELEMENTS, start + len(self.element_run.raws[last])
+            elif (
+                self._expected == "next element"
+                and self.in_wrapper
+                and (rest := _REST_OF_WRAPPER.match(window, position))
+            ):
+                position = rest.end()
+                self.stack.pop()
+                self._expected = "next member"
+                self.members += bool(rest["members"])
             if self._expected in _RUNS:
                 position = self._run(window, position)
             token = (grammar.FLAT_TOKEN if self._near_limit else grammar.TOKEN).match(window, position)
@@ -189,9 +206,6 @@ class OpenValue:
         self.last_element = raw, self.element.at, value_of(raw)
         self.element = self.element_run = None
         return Progress.ELEMENTS
-
-    def _may_wrap(self) -> bool:
-        return self._first_key is not None and self._expected == "member" and len(self.stack) == 1
 
     @property
     def _near_limit(self) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import count
 from typing import Any, Self
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.errors import Issue, Reason, RequestError
-from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.reader import Outcome, Rejected
 from trustgraph_prompt.worker.request import Request
 
 MAX_RAW = 2_000
@@ -26,6 +27,26 @@ UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED
 def is_served(outcome: Outcome) -> bool:
     """Whether the requester gets a value; a jsonl answer is always a list (seed 1, error handling)."""
     return outcome.ok or (outcome.contract.format == "jsonl" and outcome.reason not in UNSERVED)
+
+
+def without(outcome: Outcome, why_not: Callable[[object], str | None]) -> Outcome:
+    """The outcome of many objects with those of them refused that there is a reason not to send.
+
+    Of these `raw` has the beginning alone, and where it stands in the answer is not known any more.
+    """
+    others = {rejected.index for rejected in outcome.rejected}
+    indexes = (index for index in count() if index not in others)
+    kept: list[object] = []
+    rejected = list(outcome.rejected)
+    for index, value in zip(indexes, outcome.value, strict=False):
+        if (why := why_not(value)) is None:
+            kept.append(value)
+        else:
+            raw = wire.encode(value)[:MAX_RAW].decode(errors="ignore")
+            rejected.append(Rejected(index, raw, (Issue(Reason.TOO_LARGE, why),), 0))
+    reason = Reason.TOO_LARGE if outcome.ok and not kept else outcome.reason
+    rejected.sort(key=lambda one: one.index)
+    return replace(outcome, value=kept, rejected=tuple(rejected), reason=reason)
 
 
 def object_id(request: str, prompt: str, value: object) -> str:

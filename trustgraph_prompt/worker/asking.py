@@ -52,7 +52,7 @@ async def put(
         with _harmless():
             tell(outcome)
         with _harmless():
-            desk.metrics.asked(flow.name, prompt.id, outcome, desk.clock() - started)
+            desk.metrics.asked(flow.name, prompt.id, outcome, max(0.0, desk.clock() - started))
             if desk.cache is not None and prompt.cache is not None:
                 desk.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
         log.info(

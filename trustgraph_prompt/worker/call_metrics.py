@@ -41,13 +41,14 @@ class CallMetrics:
         self._pause = gauge(
             "rate_limit_pause_seconds", "For how long a server may not be called yet, the longest of all"
         )
+        self.shown: list[tuple[Gauge, Callable[[], float]]] = []
+        """What looks at the worker, to be set before the metrics are shown."""
         self._pauses = counter("rate_limit_pauses", "Times a server wanted to be left alone")
 
     def watch(self, limits: Limits) -> None:
         """Show who waits for these limits, and when a server wants to be left alone."""
         limits.on_pause = self._paused
-        self._waiting.set_function(lambda: limits.waiting)
-        self._pause.set_function(lambda: limits.pause)
+        self.shown = [(self._waiting, lambda: limits.waiting), (self._pause, lambda: limits.pause)]
 
     def _paused(self, server: str, seconds: float) -> None:
         self._pauses.inc()

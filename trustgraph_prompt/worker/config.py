@@ -10,17 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from time import time
 
-from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
+from trustgraph_prompt.prompts.prompt_set import MAX_PROMPTS, PREFIX
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.producers import Producers
+from trustgraph_prompt.worker.reports import SECONDS_FOR_A_REPORT, Reports, refused_keys
 from trustgraph_prompt.worker.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -32,9 +33,6 @@ SECONDS_FOR_A_PUSH = 10.0
 
 SECONDS_BETWEEN_SWAPS = 0.1
 """At the least: a swap costs milliseconds however little has changed. What comes meanwhile goes together."""
-
-SECONDS_FOR_LAST_REPORTS = 1.0
-"""At the end, for what could not be said yet on the report topic."""
 
 CHANGES_NAMED = 10
 """Prompts that the log names of one swap; to hash the versions of a thousand would hold up requests."""
@@ -96,7 +94,7 @@ class Prompts(Mapping[str, PromptSet]):
 
         Several workspaces may be replaced at a time, each by one task.
         """
-        self._entries[workspace] = dict(entries)
+        self._entries[workspace] = dict(sorted(entries.items()))
         return (await self._build({workspace}))[workspace]
 
     def forget(self, workspace: str) -> None:
@@ -117,7 +115,7 @@ class Prompts(Mapping[str, PromptSet]):
 
 
 class ConfigTopic:
-    """Keeps `Prompts` as the topic says, and says on `<topic>-report` what it refused."""
+    """Keeps `Prompts` as the topic says, and says on `<topic>-report` what it took and what it refused."""
 
     def __init__(
         self,
@@ -131,7 +129,7 @@ class ConfigTopic:
     ) -> None:
         self._broker = broker
         self._prompts = prompts
-        self._producers = producers
+        self._reports = Reports(producers, topic, prompts)
         self._metrics = metrics
         self._watch = watch
         self._topic = topic
@@ -140,8 +138,6 @@ class ConfigTopic:
         self._push_of: dict[str, str] = {}  # by the key of an entry that waits
         self._refused: dict[str, ConfigError] = {}
         self._due = _Due()
-        self._unsaid: dict[str, bytes] = {}
-        self._reporting: asyncio.Task[None] | None = None
 
     @property
     def refused(self) -> Mapping[str, ConfigError]:
@@ -158,10 +154,31 @@ class ConfigTopic:
         for message in unfinished:
             self._take(message)
         waiting = {message.key for message in unfinished}
+        there = {key: message for key, message in self._table.entries.items() if key not in waiting}
+        pushes: dict[str, list[str]] = {}
+        for key, message in sorted(there.items(), key=lambda each: each[1].published):
+            if id := message.properties.get(PUSH):
+                pushes.setdefault(id, []).append(key)
+        refused = await self._refused_before(there)
+        in_order = sorted(there.items(), key=lambda each: (each[0] in refused, each[1].published))
         await self._swap(
             {key: data for key, data in gone.items() if key not in waiting}
-            | {key: message.data for key, message in self._table.entries.items() if key not in waiting}
+            | {key: message.data for key, message in in_order},
+            pushes,
         )
+        self._reports.announce({})
+
+    async def _refused_before(self, keys: Collection[str]) -> Collection[str]:
+        """Which entries workers have refused, where there may be too many: what was served goes on to be."""
+        if len(keys) + len(self._prompts.base.prompts) <= MAX_PROMPTS:
+            return ()
+        try:
+            async with asyncio.timeout(SECONDS_FOR_A_REPORT):
+                return await refused_keys(self._broker, self._topic)
+        except (BrokerError, TimeoutError) as error:
+            why = error or "no answer"
+            log.warning("%s: which entries were refused before cannot be read: %s", self._topic, why)
+            return ()
 
     async def follow(self) -> None:
         """Swap in what is published after `load`, in order, until closed. Raises `BrokerError`."""
@@ -193,9 +210,7 @@ class ConfigTopic:
     async def close(self) -> None:
         """End `follow`. Reports get a moment. Idempotent."""
         await self._close_table()
-        if self._reporting is not None:
-            await asyncio.wait([self._reporting], timeout=SECONDS_FOR_LAST_REPORTS)
-            self._reporting.cancel()
+        await self._reports.close()
 
     async def _close_table(self) -> None:
         if self._table is not None:
@@ -223,18 +238,27 @@ class ConfigTopic:
         push.stop_waiting()
         for key in push.changes:
             del self._push_of[key]
-        self._due.add(push.changes)
+        self._due.add(push.changes, id)
 
     async def _swap_what_is_due(self) -> None:
-        while changes := await self._due.take():
-            await self._swap(changes)
+        while due := await self._due.take():
+            await self._swap(*due)
             await asyncio.sleep(SECONDS_BETWEEN_SWAPS)
 
-    async def _swap(self, changes: Mapping[str, bytes]) -> None:
+    async def _swap(self, changes: Mapping[str, bytes], pushes: Mapping[str, Collection[str]]) -> None:
+        """Swap in changed entries, of which each push has some, and say what was refused."""
         try:
             await self._put_in_force(changes)
         except Exception:
             log.exception("this is a defect of the worker; the prompts stay as they were")
+            return
+        served = {
+            id: [key for key in keys if key in self._refused]
+            for id, keys in pushes.items()
+            if any((place := _place(key)) and place[0] in self._prompts for key in keys)
+        }
+        if served:
+            self._reports.announce(served)
 
     async def _put_in_force(self, changes: Mapping[str, bytes]) -> None:
         """Swap in changed entries and make known which are refused."""
@@ -263,32 +287,12 @@ class ConfigTopic:
             log_changes(workspace, before[workspace], snapshot)
         for key in mended - refused.keys():
             if self._refused.pop(key, None) is not None:
-                self._report(key, b"")
+                self._reports.mended(key)
         for key, error in refused.items():
             if str(self._refused.get(key)) != str(error):
                 self._refused[key] = error
                 log.error("config entry refused; its last good version, if there was one, stays: %s", error)
-                self._report(key, _record(key, error))
-
-    def _report(self, key: str, record: bytes) -> None:
-        """Say on the report topic what is refused; an empty record says that it is mended.
-
-        In the background, as a topic that takes nothing must not hold up the next push. Of what could not be
-        said yet about a key, the last counts.
-        """
-        self._unsaid.pop(key, None)
-        self._unsaid[key] = record
-        if self._reporting is None or self._reporting.done():
-            self._reporting = asyncio.create_task(self._report_all(), name=f"reports of {self._topic}")
-
-    async def _report_all(self) -> None:
-        while self._unsaid:
-            key = next(iter(self._unsaid))
-            record = self._unsaid.pop(key)
-            try:
-                await self._producers.send(f"{self._topic}-report", record, key=key)
-            except BrokerError as error:
-                log.warning("the refusal of %s could not be reported: %s", key, error)
+                self._reports.refused(key, error)
 
 
 def log_changes(workspace: str, before: PromptSet | None, after: PromptSet) -> None:
@@ -313,19 +317,6 @@ def _change(id: str, old: PromptDefinition | None, new: PromptDefinition | None)
     return f"{id:.100} {before} -> {after}"
 
 
-def _record(key: str, error: ConfigError) -> bytes:
-    return wire.encode(
-        {
-            "key": key,
-            "where": error.where,
-            "path": error.path,
-            "message": error.message,
-            "found": None if error.found is None else str(error.found)[:200],
-            "expected": error.expected,
-        }
-    )
-
-
 @dataclass(slots=True)
 class _Push:
     """Entries that wait for the rest of their push."""
@@ -347,11 +338,14 @@ class _Due:
 
     def __init__(self) -> None:
         self._changes: dict[str, bytes] = {}
+        self._pushes: dict[str, Collection[str]] = {}
         self._news = asyncio.Event()
         self._over = False
 
-    def add(self, changes: Mapping[str, bytes]) -> None:
+    def add(self, changes: Mapping[str, bytes], push: str | None = None) -> None:
         self._changes |= changes
+        if push is not None:
+            self._pushes[push] = changes.keys()
         if changes:
             self._news.set()
 
@@ -359,13 +353,14 @@ class _Due:
         self._over = True
         self._news.set()
 
-    async def take(self) -> dict[str, bytes]:
-        """What is due, once anything is; nothing at the end."""
+    async def take(self) -> tuple[dict[str, bytes], dict[str, Collection[str]]] | None:
+        """What is due, once anything is, and the keys of each push in it; None at the end."""
         await self._news.wait()
         if not self._over:
             self._news.clear()
         changes, self._changes = self._changes, {}
-        return changes
+        pushes, self._pushes = self._pushes, {}
+        return (changes, pushes) if changes else None
 
 
 def _place(key: str) -> tuple[str, str] | None:
@@ -404,12 +399,24 @@ async def entries(broker: Broker, workspace: str | None = None, *, topic: str = 
         await table.close()
 
 
+def check_room(workspace: str, keys: Collection[str]) -> None:
+    """Raises `ConfigError` for keys of the topic that are more prompts than a workspace may have."""
+    count = sum(key.startswith(f"{workspace}/{PREFIX}") for key in keys)
+    if count > MAX_PROMPTS:
+        raise ConfigError(
+            f"workspace {workspace} would have too many prompts",
+            found=f"{count:,}",
+            expected=f"at most {MAX_PROMPTS:,}",
+        )
+
+
 async def push(
     broker: Broker, workspace: str, changes: Mapping[str, str | bytes], *, topic: str = TOPIC
-) -> None:
+) -> str:
     """Publish entries (`system`, `template.<id>`) of a workspace so that they swap in as one; empty deletes.
 
-    Publishes whatever it is given: build a `PromptSet` from it first. Raises `BrokerError`.
+    Returns the id of the push, under which workers say what they made of it. Publishes whatever it is given:
+    build a `PromptSet` from it first. Raises `BrokerError`.
     """
     producer = await broker.producer(topic)
     id = uuid.uuid4().hex
@@ -420,3 +427,4 @@ async def push(
             await producer.send(text, key=f"{workspace}/{entry}", properties=properties)
     finally:
         await producer.close()
+    return id

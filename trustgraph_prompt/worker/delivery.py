@@ -11,7 +11,7 @@ from math import inf
 from typing import Protocol
 
 from trustgraph_prompt.broker import Message
-from trustgraph_prompt.errors import BrokerError, ProviderError, RenderError, RequestError
+from trustgraph_prompt.errors import BrokerError, ProviderError, RenderError, RequestError, out_of_descriptors
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker import logs
@@ -85,6 +85,7 @@ class Delivery:
         self._desk = desk
         self._job: _Job | None = None
         self._crashes = 0
+        self._waited_for = ""
 
     async def run(self) -> Result | None:
         """What came of the message in the end, once it is settled; None where it was not even begun."""
@@ -162,7 +163,9 @@ class Delivery:
         if disposition.counted:
             self._message = replace(self._message, deliveries=self._message.deliveries + 1)
             self._desk.metrics.put_off(self._flow.name)
-        log.warning("%s; again in %.1f s", disposition.why, disposition.seconds)
+        if disposition.counted or disposition.why != self._waited_for:  # an outage is told once
+            self._waited_for = disposition.why
+            log.warning("%s; again in %.1f s", disposition.why, disposition.seconds)
         await self._desk.sleep(disposition.seconds)
 
     def _known(self, result: Result | None, *, ending: bool = False) -> Known:
@@ -193,5 +196,6 @@ async def _try(step: Callable[[], Awaitable[Outcome]]) -> Result:
     except (BrokerError, RenderError, RequestError) as error:
         return error
     except Exception as error:
-        log.exception("this is a defect of the worker")
+        if not out_of_descriptors(error):
+            log.exception("this is a defect of the worker")
         return error

@@ -25,6 +25,7 @@ from trustgraph_prompt.errors import (
     Reason,
     RenderError,
     RequestError,
+    out_of_descriptors,
 )
 from trustgraph_prompt.llm.retry import LONGEST_BELIEVED
 from trustgraph_prompt.reader import Outcome
@@ -35,6 +36,9 @@ Result = Outcome | Exception
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a message is tried again: doubled with each delivery."""
+
+PAUSE_FOR_DESCRIPTORS = 5.0
+"""Seconds until some may be free again: each try needs one that others could use."""
 
 SECONDS_FOR_ANOTHER_TRY = 5.0
 """With less left, an error in time is worth more to the requester than another try."""
@@ -52,8 +56,8 @@ class Came(StrEnum):
     USELESS = "a useless answer or a permanent provider error"
     PROVIDER_FAILED = "a temporary provider error"
     PROVIDER_PAUSED = "a provider that wants to be left alone and was not called"
-    PROVIDER_UNREACHABLE = "a provider out of reach, as its broker is away"
-    BROKER_AWAY = "a broker outage"
+    PROVIDER_UNREACHABLE = "a provider out of reach, as its broker is away or the worker out of descriptors"
+    BROKER_AWAY = "a broker outage or a worker out of descriptors"
     BROKER_REFUSED = "another broker error"
     DEFECT = "a defect of the worker"
     INVALID = "an invalid request, a template error or a message too large"
@@ -113,15 +117,18 @@ class Known:
                 return Came.USELESS
             case RequestError() | RenderError() | MessageTooLarge():
                 return Came.INVALID
-            case BrokerError() as error:
-                return Came.BROKER_AWAY if _is_away(error) else Came.BROKER_REFUSED
+            case Exception() as error if _is_away(error):
+                return Came.BROKER_AWAY
+            case BrokerError():
+                return Came.BROKER_REFUSED
         return Came.DEFECT
 
     @property
     def another_try(self) -> bool:
         """Whether another try can still become an answer that somebody waits for.
 
-        An outage of the broker uses up no delivery, nor does a call that was not made. An answer of which the
+        An outage of the broker uses up no delivery, nor does a call that was not made or a process without
+        file descriptors. An answer of which the
         requester has some is not started again: only an outcome that was paid for can still be sent.
         """
         if isinstance(self.result, Outcome):
@@ -249,7 +256,8 @@ def _may_pass(outcome: Outcome) -> bool:
 
 
 def _is_away(error: BaseException | None) -> bool:
-    return isinstance(error, BrokerUnavailable | BrokerClosed)
+    """Whether it says nothing about the request: the broker is away, or the process can connect to nobody."""
+    return isinstance(error, BrokerUnavailable | BrokerClosed) or out_of_descriptors(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +276,11 @@ def _wait_here(known: Known, *, ask_again: bool, counted: bool = True) -> Dispos
     return WaitHere(min(known.pause, LONGEST_PAUSE), _failure(known)[1], ask_again, counted)
 
 
-def _wait_for_broker(known: Known, *, ask_again: bool) -> Disposition:
+def _wait_until_it_passes(known: Known, *, ask_again: bool) -> Disposition:
+    failed = known.result.cause if isinstance(known.result, Outcome) else known.result
+    if out_of_descriptors(failed):
+        why = "the worker is out of file descriptors"
+        return WaitHere(PAUSE_FOR_DESCRIPTORS * known.jitter, why, ask_again, counted=False)
     why = f"the broker is away: {_failure(known)[1]}"
     return WaitHere(FIRST_PAUSE * known.jitter, why, ask_again, counted=False)
 
@@ -302,8 +314,10 @@ _WAIT_ASKING = Then("wait here, ask again", partial(_wait_here, ask_again=True))
 _WAIT_UNCOUNTED = Then(
     "wait here without a delivery, ask again", partial(_wait_here, ask_again=True, counted=False)
 )
-_AWAIT_BROKER = Then("wait here for the broker", partial(_wait_for_broker, ask_again=False))
-_AWAIT_BROKER_ASKING = Then("wait here for the broker, ask again", partial(_wait_for_broker, ask_again=True))
+_AWAIT_END = Then("wait here until it passes", partial(_wait_until_it_passes, ask_again=False))
+_AWAIT_END_ASKING = Then(
+    "wait here until it passes, ask again", partial(_wait_until_it_passes, ask_again=True)
+)
 _BURY = Then("dead letter", partial(_give_up, answer=False))
 _REFUSE = Then("error answer, dead letter", partial(_give_up, answer=True))
 _REFUSE_AT_THE_END = Then("error answer `shutting-down`, dead letter", _give_up_at_the_end)
@@ -349,13 +363,13 @@ RULES: Final = (
     Rule(_ANYTHING, _ANSWER_AT_THE_END, ending=True, persistent=False),
     Rule({Came.NOTHING}, _BEGIN),
     Rule(_SERVED | _USELESS, _SEND),
-    Rule(_UNREACHABLE, _AWAIT_BROKER_ASKING, another_try=True),
+    Rule(_UNREACHABLE, _AWAIT_END_ASKING, another_try=True),
     Rule(_PAUSED, _RETRY_UNCOUNTED, persistent=True, another_try=True),
     Rule(_PAUSED, _WAIT_UNCOUNTED, persistent=False, another_try=True),
     Rule(_FAILED, _RETRY_ASKING, persistent=True, another_try=True),
     Rule(_FAILED, _WAIT_ASKING, persistent=False, another_try=True),
     Rule(_FAILED | _PAUSED | _UNREACHABLE, _SEND, another_try=False),
-    Rule(_AWAY, _AWAIT_BROKER, another_try=True),
+    Rule(_AWAY, _AWAIT_END, another_try=True),
     Rule(_TROUBLE, _RETRY, persistent=True, heard=_HEARD_NOTHING, another_try=True),
     Rule(_TROUBLE, _WAIT, another_try=True),
     Rule(_AWAY | _TROUBLE | _INVALID | {Came.CRASHES}, _REFUSE),

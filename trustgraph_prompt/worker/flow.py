@@ -30,7 +30,7 @@ class Input:
 
     A `PromptRequest`, a `Chunk`, or a `TextCompletionRequest`.
 
-    `buffer` is how many requests of a non-persistent topic wait in memory; more are dropped by the broker.
+    `buffer` is how many requests of a non-persistent topic wait in memory, of 64 MB in all; more are dropped.
     `persistent` says whether the topic keeps what is not acknowledged; it decides how messages are settled.
     """
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import islice
 
 from aiohttp import web
 
-from trustgraph_prompt.errors import ConfigError, excerpt
+from trustgraph_prompt.errors import excerpt
+from trustgraph_prompt.worker import http_connections
 from trustgraph_prompt.worker.health import Health
 from trustgraph_prompt.worker.metrics import Metrics
 
 MAX_SAID, MAX_ABOUT, MAX_WHY = 100, 200, 1_000
 """Notes of `/readyz`, and characters of what each is about and of what it says."""
+
+Page = Callable[[], Awaitable[web.Response]]
 
 
 @asynccontextmanager
@@ -23,26 +26,32 @@ async def serve(address: str, health: Health, metrics: Metrics) -> AsyncIterator
     Raises `ConfigError` where the address is none or is taken.
     """
 
-    async def livez(_: web.Request) -> web.Response:
+    async def livez() -> web.Response:
         return web.json_response({"alive": True})
 
-    async def readyz(_: web.Request) -> web.Response:
+    async def readyz() -> web.Response:
         body = {"ready": health.ready, "waiting": _brief(health.waiting), "notes": _brief(health.notes())}
         return web.json_response(body, status=200 if health.ready else 503)
 
-    async def exposition(_: web.Request) -> web.Response:
+    async def exposition() -> web.Response:
         return web.Response(
-            body=metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+            body=await metrics.exposition(),
+            headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"},
         )
 
-    app = web.Application()
-    app.add_routes([web.get("/livez", livez), web.get("/readyz", readyz), web.get("/metrics", exposition)])
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    try:
-        yield await _listen(runner, address)
-    finally:
-        await runner.cleanup()
+    pages: dict[str, Page] = {"/livez": livez, "/readyz": readyz, "/metrics": exposition}
+
+    async def answer(request: web.BaseRequest) -> web.Response:
+        page = pages.get(request.path)
+        if page is None or request.method not in ("GET", "HEAD"):
+            response = web.Response(status=405 if page else 404)
+        else:
+            response = await page()
+        response.force_close()
+        return response
+
+    async with http_connections.serve(address, answer) as bound:
+        yield bound
 
 
 def _brief(said: Mapping[str, str]) -> dict[str, str]:
@@ -53,19 +62,3 @@ def _brief(said: Mapping[str, str]) -> dict[str, str]:
     if len(said) > MAX_SAID:
         brief["…"] = f"{len(said) - MAX_SAID:,} more; the log has all"
     return brief
-
-
-async def _listen(runner: web.AppRunner, address: str) -> str:
-    host, colon, port = address.rpartition(":")
-    host = host.strip("[]")
-    if not colon or not port.isdecimal() or int(port) > 65535:
-        wrong = "its port is not a number up to 65535" if colon else "it has no port"
-        raise ConfigError(
-            f"the address is not valid: {wrong}", where="--http", found=address, expected="HOST:PORT"
-        )
-    try:
-        await web.TCPSite(runner, host or None, int(port)).start()
-    except (OSError, UnicodeError) as error:
-        raise ConfigError(f"cannot serve HTTP on {address}: {error}", where="--http") from None
-    bound = runner.addresses[0]
-    return f"{bound[0]}:{bound[1]}"

@@ -95,8 +95,8 @@ class Record:
     crashes: Mapping[str, int | None] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        """JSON; empty, which deletes the entry, where nothing is in work."""
-        return orjson.dumps(self.crashes) if self.crashes else b""
+        """JSON."""
+        return orjson.dumps(self.crashes)
 
     @classmethod
     def decode(cls, data: bytes) -> Record:
@@ -135,23 +135,34 @@ class InWork:
         self._sleep = sleep
         self._name = str(uuid4())
         self._others: dict[str, Record] = {}
+        self._there: set[str] = set()
         self._held: dict[object, tuple[str, int | None]] = {}
         self._published: set[object] = set()
         self._disowned: set[object] = set()
         self._begun, self._changed = asyncio.Event(), asyncio.Event()
         self._unwritten: list[asyncio.Future[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._entry_stands = self._closed = False
+        self._closed = False
 
-    async def open(self) -> None:
-        """Learn what others have in work, and follow it. Idempotent. Raises `BrokerError`."""
+    @property
+    def others(self) -> int:
+        """How many workers of the subscription there are beside this one, or were, and died."""
+        return len(self._there)
+
+    async def open(self) -> bool:
+        """Say that this worker is there, learn what others have in work, and follow it.
+
+        Returns whether it was not open yet. Raises `BrokerError`.
+        """
         if self._tasks:
-            return
+            return False
         table = await self._read()
         if self._closed:
             await table.close()
-            return
+            return False
         self._tasks = [asyncio.create_task(self._follow(table)), asyncio.create_task(self._keep_written())]
+        await self._send(self._name, self._record().encode())
+        return True
 
     async def close(self) -> None:
         """From now on a crash is nobody's fault. Idempotent."""
@@ -162,8 +173,7 @@ class InWork:
         if tasks:
             await asyncio.wait(tasks)
         _resolve(self._unwritten)
-        if self._entry_stands:
-            self._entry_stands = False
+        if tasks:
             with suppress(BrokerError):
                 await self._producers.send(self.topic, b"", key=self._name)
 
@@ -195,7 +205,7 @@ class InWork:
         for name, record in list(self._others.items()):
             if id in record.crashes:
                 self._others[name] = without = record.without(id)
-                await self._send(name, without)
+                await self._send(name, without.encode() if without.crashes else b"")
 
     @asynccontextmanager
     async def _noted(self, id: str, crashes: int | None) -> AsyncIterator[None]:
@@ -226,9 +236,7 @@ class InWork:
             self._changed.clear()
             written, self._unwritten = self._unwritten, []
             try:
-                record = self._record()
-                self._entry_stands = bool(record.crashes)
-                await self._send(self._name, record)
+                await self._send(self._name, self._record().encode())
             finally:
                 _resolve(written)
 
@@ -239,9 +247,9 @@ class InWork:
                 held[id] = held.get(id) if crashes is None else crashes
         return Record(held)
 
-    async def _send(self, name: str, record: Record) -> None:
-        """Publish an entry, through outages. What the broker does not take is not counted."""
-        send = partial(self._producers.send, self.topic, record.encode(), key=name)
+    async def _send(self, name: str, entry: bytes) -> None:
+        """Publish an entry, through outages; empty deletes it. What is not taken is not counted."""
+        send = partial(self._producers.send, self.topic, entry, key=name)
         try:
             await through_outages(send, self._sleep, OUTAGE_PAUSES)
         except BrokerError as error:
@@ -252,12 +260,13 @@ class InWork:
     async def _read(self) -> Table:
         """Learn what all others have in work now."""
         table = await self._broker.table(self.topic)
+        self._there &= table.entries.keys()
         for name in self._others.keys() - table.entries.keys():
             del self._others[name]
         for entry in list(table.entries.values()):
             self._hear(entry)
             if entry.published < self._clock() - SECONDS_TO_LIVE:
-                await self._send(entry.key or "", Record())
+                await self._send(entry.key or "", b"")
         return table
 
     async def _follow(self, table: Table) -> None:
@@ -289,6 +298,10 @@ class InWork:
         if name == self._name:
             self._published.update(self._tickets(record.crashes.keys()))
             return
+        if entry.data:
+            self._there.add(name)
+        else:
+            self._there.discard(name)
         before = self._others.pop(name, Record()).crashes.keys()
         if record.crashes:
             self._others[name] = record

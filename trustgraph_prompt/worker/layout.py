@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.pulsar.admin import Layout, Topic
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
+from trustgraph_prompt.worker.reports import REPORT
 
 
 def layout(flows: Iterable[Flow], config_topic: str) -> Layout:
@@ -15,7 +16,7 @@ def layout(flows: Iterable[Flow], config_topic: str) -> Layout:
     return Layout.of(
         [
             Topic(config, table=True),
-            Topic(f"{config}-report", table=True),
+            Topic(config + REPORT, table=True),
             *(topic for flow in flows for topic in _used_by(flow)),
         ]
     )

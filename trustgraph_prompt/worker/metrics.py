@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
+from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -14,6 +16,7 @@ from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Repaired
 from trustgraph_prompt.worker.call_metrics import SECONDS, CallMetrics
 from trustgraph_prompt.worker.health import Health
+from trustgraph_prompt.worker.labels import ByFlow, ByPrompt, GonePrompts
 
 if TYPE_CHECKING:
     from trustgraph_prompt.worker.producers import Producers
@@ -32,29 +35,14 @@ _SAME_ANSWER = ("continue", "room", "transient")
 """Why calls are made that are to bring an answer, or what is left of it, that is already being had."""
 
 
-class ByFlow(dict[tuple[str, ...], M]):
-    """A metric by its labels, of which the first is a flow; found sooner than by its own `labels`."""
-
-    def __init__(self, metric: M) -> None:
-        super().__init__()
-        self._metric = metric
-
-    def __missing__(self, labels: tuple[str, ...]) -> M:
-        self[labels] = child = self._metric.labels(*labels)
-        return child
-
-    def forget(self, flow: str) -> None:
-        """There is no such flow any more."""
-        for labels in [labels for labels in self if labels[0] == flow]:
-            del self[labels]
-            self._metric.remove(*labels)
-
-
 class Metrics:
     """The metrics of one worker, in a registry of their own."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.registry = CollectorRegistry()
+        self._shown: list[tuple[Gauge, Callable[[], float]]] = []
+        self._rendering: asyncio.Task[bytes] | None = None
+        self._gone = GonePrompts(clock)
         prefix = "trustgraph_prompt_"
 
         def gauge(name: str, help: str, *labels: str) -> Gauge:
@@ -67,11 +55,21 @@ class Metrics:
         def counter_by_flow(name: str, help: str, *labels: str) -> ByFlow[Counter]:
             return by_flow(Counter(prefix + name, help, ("flow", *labels), registry=self.registry))
 
+        def by_prompt(metric: M) -> ByPrompt[M]:
+            self._by_prompt.append(each := ByPrompt(metric))
+            return each
+
+        def counter_by_prompt(name: str, help: str, *labels: str) -> ByPrompt[Counter]:
+            return by_prompt(
+                Counter(prefix + name, help, ("flow", "prompt", *labels), registry=self.registry)
+            )
+
         self._by_flow: list[ByFlow[Any]] = []
-        self._outcomes = counter_by_flow(
-            "outcomes", "Requests that were asked, by what came of it", "prompt", "reason"
+        self._by_prompt: list[ByPrompt[Any]] = []
+        self._outcomes = counter_by_prompt(
+            "outcomes", "Requests that were asked, by what came of it", "reason"
         )
-        self._seconds = by_flow(
+        self._seconds = by_prompt(
             Histogram(
                 prefix + "ask_seconds",
                 "From asking to the outcome, all calls of a request",
@@ -80,16 +78,12 @@ class Metrics:
                 registry=self.registry,
             )
         )
-        self._objects = counter_by_flow("objects", "Objects accepted", "prompt")
-        self._rejected = counter_by_flow("objects_rejected", "Objects refused, by why", "prompt", "reason")
-        self._read = counter_by_flow(
-            "answers_read",
-            "Answers that were read, by what that took and came to",
-            "prompt",
-            "stage",
-            "reason",
+        self._objects = counter_by_prompt("objects", "Objects accepted")
+        self._rejected = counter_by_prompt("objects_rejected", "Objects refused, by why", "reason")
+        self._read = counter_by_prompt(
+            "answers_read", "Answers that were read, by what that took and came to", "stage", "reason"
         )
-        self._read_seconds = by_flow(
+        self._read_seconds = by_prompt(
             Histogram(
                 prefix + "reading_seconds",
                 "What reading an answer took, by the stage at which it ended",
@@ -98,23 +92,18 @@ class Metrics:
                 registry=self.registry,
             )
         )
-        self._repaired = counter_by_flow(
-            "objects_repaired", "Objects whose JSON was mended, by what was wrong with it", "prompt", "what"
+        self._repaired = counter_by_prompt(
+            "objects_repaired", "Objects whose JSON was mended, by what was wrong with it", "what"
         )
-        self._truncated = counter_by_flow("answers_truncated", "Answers that stayed cut", "prompt")
-        self._escalations = counter_by_flow(
-            "escalations", "Answers for somebody else to deal with, by why", "prompt", "why"
+        self._truncated = counter_by_prompt("answers_truncated", "Answers that stayed cut")
+        self._escalations = counter_by_prompt(
+            "escalations", "Answers for somebody else to deal with, by why", "why"
         )
-        self._calls = counter_by_flow(
-            "calls", "Calls to a model, by why they were made", "prompt", "model", "why"
-        )
-        self._tokens = counter_by_flow("tokens", "Tokens paid for", "prompt", "model", "direction", "reason")
-        self._cost = counter_by_flow("cost", "Money paid, where the flow has a price", "prompt", "model")
-        self._lookups = counter_by_flow(
-            "cache_lookups",
-            "Requests of prompts with a cache, by whether it had an answer",
-            "prompt",
-            "result",
+        self._calls = counter_by_prompt("calls", "Calls to a model, by why they were made", "model", "why")
+        self._tokens = counter_by_prompt("tokens", "Tokens paid for", "model", "direction", "reason")
+        self._cost = counter_by_prompt("cost", "Money paid, where the flow has a price", "model")
+        self._lookups = counter_by_prompt(
+            "cache_lookups", "Requests of prompts with a cache, by whether it had an answer", "result"
         )
         self._in_work = by_flow(gauge("requests_in_work", "Requests in work now", "flow"))
         self._put_off = counter_by_flow("requests_put_off", "Requests to be tried again later")
@@ -196,9 +185,11 @@ class Metrics:
 
     def watch(self, health: Health, producers: Producers) -> None:
         """Show whether the worker is ready, and how its publishing goes."""
-        self._ready.set_function(lambda: health.ready)
-        self._published.set_function(lambda: producers.last_published)
-        self._publishing.set_function(lambda: producers.waiting)
+        self._shown += [
+            (self._ready, lambda: health.ready),
+            (self._published, lambda: producers.last_published),
+            (self._publishing, lambda: producers.waiting),
+        ]
 
     def part(self, name: str, *, well: bool) -> None:
         """A part of the worker was looked at."""
@@ -226,22 +217,49 @@ class Metrics:
 
     def forget_flow(self, flow: str) -> None:
         """There is no such flow any more."""
-        for metric in self._by_flow:
+        for metric in (*self._by_flow, *self._by_prompt):
             metric.forget(flow)
 
     def configured(self, workspace: str, snapshot: PromptSet) -> None:
         """A snapshot was swapped in."""
         self._prompts.labels(workspace).set(len(snapshot.prompts))
         self._refused.labels(workspace).set(len(snapshot.refused))
+        self._gone.serves(workspace, frozenset(snapshot.prompts))
+        self._forget_prompts()
 
     def forgotten(self, workspace: str) -> None:
         """A workspace is gone."""
         self._prompts.remove(workspace)
         self._refused.remove(workspace)
+        self._gone.serves(workspace, frozenset())
 
     def text(self) -> bytes:
         """The exposition format."""
+        self._prepare()
         return generate_latest(self.registry)
+
+    async def exposition(self) -> bytes:
+        """The same, rendered in a thread; whoever asks meanwhile gets the same."""
+        if self._rendering is None:
+            self._prepare()
+            render = asyncio.to_thread(generate_latest, self.registry)
+            self._rendering = asyncio.create_task(render, name="rendering of metrics")
+            self._rendering.add_done_callback(self._rendered)
+        return await asyncio.shield(self._rendering)
+
+    def _rendered(self, rendering: asyncio.Task[bytes]) -> None:
+        self._rendering = None
+
+    def _prepare(self) -> None:
+        """What looks at the worker is done here: a thread that renders must not."""
+        for gauge, function in (*self._shown, *self.calls.shown):
+            gauge.set(function())
+        self._forget_prompts()
+
+    def _forget_prompts(self) -> None:
+        if gone := self._gone.take_due():
+            for metric in self._by_prompt:
+                metric.forget_prompts(gone)
 
 
 def _answers_read(calls: Iterable[CallReport]) -> Iterator[ReadReport]:

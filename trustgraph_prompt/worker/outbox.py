@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import logging
+from collections.abc import Mapping, Sequence
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
-from trustgraph_prompt.errors import BrokerError
+from trustgraph_prompt.broker.envelope import MAX_MESSAGE_SIZE
+from trustgraph_prompt.errors import BrokerError, MessageTooLarge
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.answer import Answer, object_ids
+from trustgraph_prompt.worker.answer import Answer, object_ids, without
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.producers import Producers
 from trustgraph_prompt.worker.request import Request
 from trustgraph_prompt.worker.responses import in_parts, line_of, response_of, send_response
+
+log = logging.getLogger(__name__)
 
 MAX_UNCONFIRMED = 500
 """Objects of one request on their way to the broker at a time."""
@@ -25,7 +29,8 @@ class Outbox:
     """Everything durable before the answer, the answer before the response.
 
     An object that the model has just finished is published at once. Should this run die, no answer names
-    what it published, and whoever reads the objects drops them.
+    what it published, and whoever reads the objects drops them. An object of a jsonl answer that no message
+    can carry is refused, and all others go out.
     """
 
     def __init__(self, request: Request, flow: Flow, producers: Producers, entry: Entry) -> None:
@@ -33,6 +38,7 @@ class Outbox:
         self._flow = flow
         self._producers = producers
         self._sending: dict[str, asyncio.Task[None]] = {}
+        self._refused: dict[str, str] = {}
         self._entry = entry
         self._trouble: BrokerError | None = None
 
@@ -45,7 +51,10 @@ class Outbox:
         objects = piece.objects if prompt.contract.format == "jsonl" else ()
         try:
             if self._flow.outputs.objects:
-                await self._publish(prompt, objects)
+                ids = await self._publish(prompt, objects)
+                objects = tuple(
+                    value for id, value in zip(ids, objects, strict=True) if id not in self._refused
+                )
             streamed = self._request.streaming and self._trouble is None
             if streamed and (text := piece.text + "".join(map(line_of, objects))):
                 await in_parts(text, self._tell)
@@ -57,10 +66,14 @@ class Outbox:
         if self._trouble is not None:
             raise self._trouble
         outputs = self._flow.outputs
-        ids = await self._publish(prompt, _objects(outcome)) if outputs.objects or outputs.answers else ()
+        objects = _objects(outcome) if outputs.objects or outputs.answers else []
+        ids = await self._publish(prompt, objects)
         await asyncio.gather(*self._sending.values())
+        outcome = self._sendable(prompt, outcome)
+        self._entry.asked = prompt, outcome
         if outputs.answers is not None:
-            answer = Answer.of(self._request, self._flow.name, prompt.id, prompt.version, outcome, ids)
+            named = tuple(dict.fromkeys(id for id in ids if id not in self._refused))
+            answer = Answer.of(self._request, self._flow.name, prompt.id, prompt.version, outcome, named)
             await self._producers.send(outputs.answers, answer.encode(), key=self._request.id)
         await self.respond(outcome)
 
@@ -77,19 +90,32 @@ class Outbox:
     async def _send(self, response: wire.PromptResponse) -> None:
         await send_response(self._producers, self._flow, self._request.id, response)
 
-    async def _publish(self, prompt: PromptDefinition, objects: Iterable[object]) -> tuple[str, ...]:
-        """Send off those of the objects that are not on their way; the ids of all, each once."""
+    def _sendable(self, prompt: PromptDefinition, outcome: Outcome) -> Outcome:
+        """The outcome without the objects of a jsonl answer that no message can carry, which are refused."""
         id_of = object_ids(self._request.id, prompt.id)
-        by_id = {id_of(value): value for value in objects}
-        for id, value in by_id.items():
+        in_one_response = prompt.contract.format == "jsonl" and not self._request.streaming
+        if in_one_response and len(wire.encode(outcome.value)) > MAX_MESSAGE_SIZE:
+            for value in outcome.value:
+                if why := _too_large(wire.encode(value)):
+                    self._refuse(id_of(value), why)
+        return without(outcome, lambda value: self._refused.get(id_of(value))) if self._refused else outcome
+
+    async def _publish(self, prompt: PromptDefinition, objects: Sequence[object]) -> list[str]:
+        """Send off those of the objects that are not on their way; the ids of all."""
+        ids = list(map(object_ids(self._request.id, prompt.id), objects))
+        for id, value in dict(zip(ids, objects, strict=True)).items():
             topic = self._flow.outputs.topic_of(value, prompt.contract.discriminator)
-            if topic is not None and id not in self._sending:
+            if topic is not None and id not in self._sending and id not in self._refused:
                 if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
                     await asyncio.gather(*self._sending.values())
                 self._send_off(prompt, topic, id, value)
-        return tuple(by_id)
+        return ids
 
     def _send_off(self, prompt: PromptDefinition, topic: str, id: str, value: object) -> None:
+        data, refusable = wire.encode(value), prompt.contract.format == "jsonl"
+        if refusable and (why := _too_large(data)):
+            self._refuse(id, why)
+            return
         properties = {
             **self._request.source,
             "id": id,
@@ -99,11 +125,31 @@ class Outbox:
             "flow": self._flow.name,
             "workspace": self._flow.workspace,
         }
-        sending = asyncio.create_task(
-            self._producers.send(topic, wire.encode(value), key=id, properties=properties, batch=True)
-        )
+        sending = asyncio.create_task(self._deliver(topic, data, id, properties, refusable=refusable))
         sending.add_done_callback(_seen)
         self._sending[id] = sending
+
+    async def _deliver(
+        self, topic: str, data: bytes, id: str, properties: Mapping[str, str], *, refusable: bool
+    ) -> None:
+        """Publish an object. Raises `BrokerError`, but for one that the broker's own limit refuses."""
+        try:
+            await self._producers.send(topic, data, key=id, properties=properties, batch=True)
+        except MessageTooLarge as error:
+            if not refusable:
+                raise
+            self._refuse(id, str(error))
+
+    def _refuse(self, id: str, why: str) -> None:
+        log.warning("object %s is refused: %s", id, why)
+        self._refused[id] = why
+
+
+def _too_large(data: bytes) -> str | None:
+    """Why no message can carry an object; None where one can."""
+    if len(data) <= MAX_MESSAGE_SIZE:
+        return None
+    return f"an object of {len(data):,} bytes, at most {MAX_MESSAGE_SIZE:,} fit into a message"
 
 
 def _seen(sending: asyncio.Task[None]) -> None:

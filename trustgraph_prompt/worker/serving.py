@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from trustgraph_prompt.broker import Broker, Consumer, topics
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import BrokerError, ConfigError
+from trustgraph_prompt.worker import letter
 from trustgraph_prompt.worker.backoff import until_stopped
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
@@ -143,12 +144,27 @@ class Serving:
     async def _attempt(self, running: _Running) -> Consumer:
         input = running.flow.input
         try:
-            if running.in_work is not None:
-                await running.in_work.open()
+            if running.in_work is not None and await running.in_work.open():
+                await self._bury_unreceivable(running.flow, running.in_work.others)
             return await self._broker.consumer(input.topic, input.subscription, buffer=input.buffer)
         except Exception:
             running.tried.set()
             raise
+
+    async def _bury_unreceivable(self, flow: Flow, workers: int) -> None:
+        """A worker that dies of what it receives could not write that down: where one died, look for it."""
+        if not workers:
+            return
+        input, error = flow.input, "worker-crashed"
+        remarks = letter.remarks(error, flow.name, None, self._desk.clock())
+        try:
+            buried = await self._broker.bury_unreceivable(input.topic, input.subscription, workers, remarks)
+        except (BrokerError, ConfigError) as reason:
+            log.info("%s: not looked for requests that cannot be received: %s", _what(flow.name), reason)
+            return
+        for id in buried:
+            log.error("dead letter: %s: message %s kills whoever receives it", error, id)
+            self._desk.metrics.buried(flow.name, error)
 
     def _end(self, running: _Running, successor: _Running | None = None) -> None:
         """In the background; not before its `successor` has had its try."""

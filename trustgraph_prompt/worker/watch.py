@@ -55,7 +55,8 @@ class Watch:
     def over(self, name: str, check: Action, renew: Action | None = None) -> Iterator[None]:
         """Watch a part for the time of the block.
 
-        `check` raises `BrokerClosed` where the part is gone, another `BrokerError` where it may come back.
+        `check` raises `BrokerClosed` where the part is gone, another `BrokerError` or `OSError` where it may
+        come back.
         `renew` ends a part that the broker is asked about, so that whoever runs it begins anew.
         """
         part = _Part(name, check, renew)
@@ -92,10 +93,10 @@ class Watch:
         try:
             async with asyncio.timeout(SECONDS_FOR_A_LOOK):
                 await part.check()
-        except BrokerError as error:
-            part.failed(error, self._clock())
         except TimeoutError:
             part.failed(BrokerUnavailable(f"no answer in {SECONDS_FOR_A_LOOK:g} s"), self._clock())
+        except (BrokerError, OSError) as error:
+            part.failed(error, self._clock())
         except Exception:
             log.exception("this is a defect of the worker; %s goes unwatched", part.name)
         else:
@@ -116,6 +117,7 @@ class Watch:
         one_of_many = answers and part.renew is not None
         said = self._notes if one_of_many else self._health.waiting
         said[part.name] = lasting(part.trouble, part.since)
+        part.since = min(part.since, self._clock())  # the clock may have been put back
         if gone or (answers and self._clock() - part.since > SECONDS_TO_RENEWAL):
             part.begin_renewal()
 
@@ -130,13 +132,13 @@ class _Part:
     name: str
     check: Action
     renew: Action | None
-    trouble: BrokerError | None = None
+    trouble: BrokerError | OSError | None = None
     failures: int = 0
     since: float = 0.0
     asking: asyncio.Task[None] | None = None
     _renewal: asyncio.Task[None] | None = None
 
-    def failed(self, trouble: BrokerError, now: float) -> None:
+    def failed(self, trouble: BrokerError | OSError, now: float) -> None:
         if not self.failures:
             self.since = now
         self.failures += 1

@@ -10,7 +10,7 @@ from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.worker import config
+from trustgraph_prompt.worker import config, descriptors
 from trustgraph_prompt.worker.backoff import until_stopped
 from trustgraph_prompt.worker.config import ConfigTopic, Prompts
 from trustgraph_prompt.worker.desk import Desk
@@ -118,7 +118,10 @@ class Worker:
             log.info("stopped")
 
     async def _watch_all(self) -> None:
-        with self._watch.over("publishing", self._producers.check):
+        with (
+            self._watch.over("publishing", self._producers.check),
+            self._watch.over("opening connections", descriptors.check),
+        ):
             await self._watch.run()
 
     async def _follow(self) -> None:

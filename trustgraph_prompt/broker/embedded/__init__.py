@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from trustgraph_prompt.broker.embedded.broker import EmbeddedBroker
-from trustgraph_prompt.broker.embedded.link import MEMORY
+from trustgraph_prompt.broker.embedded.place import MEMORY
 
 __all__ = ["MEMORY", "EmbeddedBroker"]

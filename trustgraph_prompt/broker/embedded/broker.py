@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +17,8 @@ from trustgraph_prompt.broker.embedded.handles import (
     PersistentConsumer,
     VolatileConsumer,
 )
-from trustgraph_prompt.broker.embedded.link import MEMORY, Link
+from trustgraph_prompt.broker.embedded.link import Link
+from trustgraph_prompt.broker.embedded.place import MEMORY
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.protocol import SubscriptionType
 from trustgraph_prompt.broker.table import ReaderTable
@@ -31,14 +34,14 @@ class EmbeddedBroker:
         self._ending = Ending(lambda: each([self._handles.close, link.close]))
 
     @classmethod
-    async def connect(cls, path: str = MEMORY) -> EmbeddedBroker:
-        """Open the file, made where there is none.
+    async def connect(cls, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> EmbeddedBroker:
+        """Open the file, made where there is none. `clock` is in seconds since the epoch.
 
         Raises `ConfigError` where its folder is not there, `BrokerUnavailable` where it is no broker's.
         """
         if path != MEMORY and not Path(path).parent.is_dir():
             raise ConfigError("no such directory", where=f"embedded:{path}", found=str(Path(path).parent))
-        return cls(await Link.open(path))
+        return cls(await Link.open(path, clock))
 
     async def consumer(
         self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000
@@ -68,6 +71,12 @@ class EmbeddedBroker:
 
     async def caller(self, request: str, response: str) -> TopicCaller:
         return self._handles.keep(await TopicCaller.open(self, request, response))
+
+    async def bury_unreceivable(
+        self, topic: str, subscription: str, consumers: int, properties: Mapping[str, str]
+    ) -> Sequence[str]:
+        """There are none: a message is received as it was sent, and that is bounded."""
+        return ()
 
     async def subscriptions(self) -> dict[str, frozenset[str]]:
         """The persistent topics with their subscriptions. (Whoever opens a topic makes it.)"""

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 from trustgraph_prompt.broker.embedded import schema
 from trustgraph_prompt.broker.embedded.holder import holder
+from trustgraph_prompt.broker.embedded.place import Place
 from trustgraph_prompt.broker.embedded.store import Store
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 
@@ -60,12 +61,16 @@ class Engine:
     `committed` is called in the engine's thread with the topics that a commit touched.
     """
 
-    def __init__(self, path: str, committed: Callable[[Store, set[int]], None]) -> None:
+    def __init__(
+        self, path: str, committed: Callable[[Store, set[int]], None], clock: Callable[[], float]
+    ) -> None:
         self._path = path
+        self._clock = clock
         self._committed = committed
         self._loop = asyncio.get_running_loop()
         self._steps: queue.SimpleQueue[_Step | None] = queue.SimpleQueue()
         self._closed = False
+        self._could_write = True
         self._thread = threading.Thread(target=self._main, name=f"broker {path}", daemon=True)
         self._thread.start()
 
@@ -77,6 +82,17 @@ class Engine:
         self._steps.put(_Step(step, effect, result))
         return await result
 
+    async def check(self, look: Callable[[Store], None]) -> None:
+        """Raises what `look` does, or `BrokerUnavailable` where what is sent now might not be kept."""
+
+        def step(store: Store) -> None:
+            self._place.check_room()
+            if not self._could_write:
+                store.rewrite()
+            look(store)
+
+        await self.run(step, Effect.READ if self._could_write else Effect.WRITE)
+
     async def close(self) -> None:
         """Finish the steps under way, then close the file."""
         if not self._closed:
@@ -87,11 +103,12 @@ class Engine:
     def _main(self) -> None:
         try:
             database = self._open()
+            self._place = Place(self._path)
         except Exception as error:  # also a path that is none; whoever waits must be told
             self._refuse(BrokerUnavailable(f"{self._path}: cannot be opened: {error}"))
             return
         with contextlib.closing(database):
-            store = Store(database)
+            store = Store(database, self._clock)
             while batch := self._next_batch():
                 self._commit(database, store, batch)
 
@@ -126,6 +143,7 @@ class Engine:
         effect = max(step.effect for step in batch)
         store.touched = set()
         try:
+            self._place.check()
             database.execute(f"PRAGMA synchronous = {'FULL' if effect is Effect.DURABLE else 'NORMAL'}")
             database.execute("BEGIN" if effect is Effect.READ else "BEGIN IMMEDIATE")
             for step in batch:
@@ -139,6 +157,8 @@ class Engine:
             with contextlib.suppress(RuntimeError, sqlite3.Error):
                 if store.touched:
                     self._committed(store, store.touched)
+        if effect is not Effect.READ:
+            self._could_write = not any(isinstance(step.error, BrokerUnavailable) for step in batch)
         self._call(lambda: _settle(batch))
 
     def _do(self, step: _Step, database: sqlite3.Connection, store: Store) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from trustgraph_prompt.broker import envelope, topics
 from trustgraph_prompt.broker.closing import Ending
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.link import Link
+from trustgraph_prompt.broker.embedded.place import FileGone
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
@@ -46,7 +46,7 @@ class _Waiting:
         self._check_open()
         try:
             async with asyncio.timeout(CHECK_SECONDS):
-                await self._link.run(lambda store: store.check_present(self._listener), Effect.READ)
+                await self._link.check(self._listener)
         except TimeoutError:
             raise BrokerUnavailable(f"{self.topic}: no answer in {CHECK_SECONDS:g} s") from None
 
@@ -56,13 +56,13 @@ class _Waiting:
 
     async def _leave(self) -> None:
         listener = self._listener.id
-        with suppress(BrokerClosed):  # with its connection its place went too
+        with suppress(BrokerClosed, FileGone):  # with its connection its place goes too
             await self._link.run(lambda store: store.leave(listener))
         self._link.unlisten(self._listener, self._bell)
 
     async def _news(self, due: float | None = None) -> None:
         """Wait until a topic was touched, this was stopped, or a delayed message has fallen due."""
-        timeout = None if due is None else max(0.0, due - time.time())
+        timeout = None if due is None else max(0.0, due - self._link.clock())
         try:
             async with asyncio.timeout(timeout):
                 await self._bell.wait()

@@ -14,14 +14,13 @@ from typing import Final, TypeVar
 from trustgraph_prompt.broker.closing import Ending, each
 from trustgraph_prompt.broker.embedded.engine import Effect, Engine
 from trustgraph_prompt.broker.embedded.peers import Peers
+from trustgraph_prompt.broker.embedded.place import MEMORY, FileGone
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-MEMORY: Final = ":memory:"
 
 #: How often a process looks for the dead, and for news it was not told of.
 _PATROL_SECONDS: Final = 1.0
@@ -30,13 +29,14 @@ _PATROL_SECONDS: Final = 1.0
 class Link:
     """A connection to the store. Waiting is an `asyncio.Event` that somebody's commit sets."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, clock: Callable[[], float]) -> None:
         if path != MEMORY:
             path = _real(path)
         self.path = path
         self.connection = 0
         self._loop = asyncio.get_running_loop()
-        self._engine = Engine(path, self._committed)
+        self.clock = clock
+        self._engine = Engine(path, self._committed, clock)
         self._bells: defaultdict[int, set[asyncio.Event]] = defaultdict(set)
         self._peers: Peers | None = None
         self._patrol: asyncio.Task[None] | None = None
@@ -46,8 +46,8 @@ class Link:
         self._ending = Ending(lambda: each([self._depart, self._end]))
 
     @classmethod
-    async def open(cls, path: str) -> Link:
-        link = cls(path)
+    async def open(cls, path: str, clock: Callable[[], float]) -> Link:
+        link = cls(path, clock)
         try:
             await link._start()
         except BaseException:
@@ -60,6 +60,12 @@ class Link:
         if self._closed:
             raise BrokerClosed("the broker has been closed")
         return await self._engine.run(step, effect)
+
+    async def check(self, listener: Listener) -> None:
+        """Whether the listener's place still stands, and what is sent to it now would be kept."""
+        if self._closed:
+            raise BrokerClosed("the broker has been closed")
+        await self._engine.check(lambda store: store.check_present(listener))
 
     def listen(self, listener: Listener) -> asyncio.Event:
         """The event that is set whenever one of the listener's topics may have news."""
@@ -92,7 +98,7 @@ class Link:
         if self._patrol:
             self._patrol.cancel()
             await asyncio.wait({self._patrol})
-        with suppress(BrokerClosed):
+        with suppress(BrokerClosed, FileGone):
             await self._engine.run(lambda store: store.disconnect(self.connection))
 
     async def _end(self) -> None:

@@ -29,6 +29,7 @@ class Peers:
         self._woken = woken
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
+        self._probe = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)  # one for all: descriptors may run out
         self._own = 0
 
     def appear(self, connection: int) -> None:
@@ -63,6 +64,7 @@ class Peers:
         with suppress(RuntimeError, ValueError):
             asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
+        self._probe.close()
         self.remove(self._own)
         if self._alias:
             shutil.rmtree(self._alias, ignore_errors=True)
@@ -77,12 +79,11 @@ class Peers:
         return True
 
     def _lives(self, connection: int) -> bool:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as probe:
-            try:
-                probe.connect(self._path(connection))
-            except (ConnectionRefusedError, FileNotFoundError):
-                return False
-            return True
+        try:
+            self._probe.connect(self._path(connection))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        return True
 
     def _heard(self) -> None:
         with suppress(BlockingIOError):

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
 from trustgraph_prompt.broker.embedded import schema
-from trustgraph_prompt.broker.protocol import Message
+from trustgraph_prompt.broker.embedded.delays import Delays
+from trustgraph_prompt.broker.protocol import MAX_BUFFERED, Message
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, SubscriptionBusy
 
 
@@ -32,13 +33,21 @@ class Listener:
 class Store:
     """The rows, and what may be done with them. `touched` gathers the topics that have news for a waiter."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
+    def __init__(self, database: sqlite3.Connection, clock: Callable[[], float] = time.time) -> None:
         self._database = database
+        self._clock = clock
+        self._delays = Delays(database, clock)
         self.touched: set[int] = set()
 
     def prepare(self) -> None:
-        """Make sure of the tables."""
+        """Make sure of the tables; the clock may have been put back since they were used."""
         schema.prepare(self._database)
+        self._delays.put_forward()
+
+    def rewrite(self) -> None:
+        """Write something that is there already."""
+        (version,) = self._one("PRAGMA user_version")
+        self._database.execute(f"PRAGMA user_version = {version}")
 
     # Connections
 
@@ -116,7 +125,7 @@ class Store:
         delay: float | None,
     ) -> int:
         """Keep the message for every subscription of a persistent topic."""
-        now = time.time()
+        now = self._clock()
         message = self._message(topic, data, key, properties, now)
         # An exclusive subscription knows no delays, as in Pulsar.
         self._database.execute(
@@ -134,16 +143,18 @@ class Store:
         """Hand the message to one consumer with room of each subscription of a non-persistent topic."""
         takers = self._database.execute(
             "SELECT subscription, id, max(room) FROM listeners "
-            "WHERE topic = ? AND room > 0 GROUP BY subscription",
-            (topic,),
+            "WHERE topic = ? AND room > 0 AND bytes + ? <= ? GROUP BY subscription",
+            (topic, len(data), MAX_BUFFERED),
         ).fetchall()
-        message = self._message(topic, data, key, properties, time.time())
+        message = self._message(topic, data, key, properties, self._clock())
         for subscription, listener, _ in takers:
             self._database.execute(
                 "INSERT INTO deliveries (subscription, message, holder) VALUES (?, ?, ?)",
                 (subscription, message, listener),
             )
-            self._database.execute("UPDATE listeners SET room = room - 1 WHERE id = ?", (listener,))
+            self._database.execute(
+                "UPDATE listeners SET room = room - 1, bytes = bytes + ? WHERE id = ?", (len(data), listener)
+            )
         if takers:
             self.touched.add(topic)
         else:
@@ -172,9 +183,10 @@ class Store:
     def take(self, listener: Listener) -> Message | float | None:
         """Hold the next message of the subscription; or when one falls due; or None for neither."""
         self.check_present(listener)
+        self._delays.look_at_clock()
         self._database.execute(
             "UPDATE deliveries SET due = NULL WHERE subscription = ? AND due <= ?",
-            (listener.subscription, time.time()),
+            (listener.subscription, self._clock()),
         )
         row = self._database.execute(
             "UPDATE deliveries SET holder = ?1 WHERE subscription = ?2 AND message = ("
@@ -202,7 +214,8 @@ class Store:
         message = self._read(row[0])
         self.acknowledge(listener.subscription, row[0])
         self._database.execute(
-            "UPDATE listeners SET room = room + 1 WHERE id = ? AND room >= 0", (listener.id,)
+            "UPDATE listeners SET room = room + 1, bytes = max(0, bytes - ?) WHERE id = ? AND room >= 0",
+            (len(message.data), listener.id),
         )
         return message
 

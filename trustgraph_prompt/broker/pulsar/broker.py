@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, Literal
 
@@ -91,6 +92,16 @@ class PulsarBroker:
 
     async def caller(self, request: str, response: str) -> TopicCaller:
         return self._handles.keep(await TopicCaller.open(self, request, response))
+
+    async def bury_unreceivable(
+        self, topic: str, subscription: str, consumers: int, properties: Mapping[str, str]
+    ) -> Sequence[str]:
+        """Asks the admin API, at `TRUSTGRAPH_PROMPT_ADMIN_URL` or beside the broker."""
+        self._check_open()
+        from trustgraph_prompt.broker.pulsar.unreceivable import bury_unreceivable  # aiohttp takes its time
+
+        topic = topics.resolve(topic)
+        return await bury_unreceivable(self._client, self._url, topic, subscription, consumers, properties)
 
     async def close(self) -> None:
         """Before the loop ends: the client's threads report to it until they are told to stop."""

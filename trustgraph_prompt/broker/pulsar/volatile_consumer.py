@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from math import inf
+from time import monotonic
 from typing import Final
 
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.closing import GRACE_SECONDS, Ending, each, farewell
-from trustgraph_prompt.broker.protocol import Message, SubscriptionType
+from trustgraph_prompt.broker.protocol import MAX_BUFFERED, Message, SubscriptionType
 from trustgraph_prompt.broker.pulsar.consumer import PulsarConsumer
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.partition_consumer import PartitionConsumer, Receipt
 from trustgraph_prompt.broker.pulsar.subscription import Subscription
 
+log = logging.getLogger(__name__)
+
+#: Seconds from one line in the log about messages that found no room to the next.
+_SECONDS_BETWEEN_LINES: Final = 60.0
 #: How many receives of a place are under way at once while a consumer stops.
 _RECEIVES: Final = 16
 #: Turns of the loop in which a receive surely ends that the client can answer at once; it needs four.
@@ -32,8 +39,11 @@ class VolatileConsumer(PulsarConsumer):
     def __init__(self, client: Client, joined: Subscription, topic: str, name: str, buffer: int) -> None:
         super().__init__(client, joined, topic, name)
         self._size = buffer
-        self._buffer: deque[Receipt] = deque()
+        self._buffer: deque[tuple[Receipt, int]] = deque()
+        self._bytes = 0
         self._taken = 0
+        self._dropped = 0
+        self._told = -inf
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._failure: Exception | None = None
@@ -54,7 +64,9 @@ class VolatileConsumer(PulsarConsumer):
         while not self._closed:
             if self._buffer:
                 self._room.set()
-                if message := await self._read(self._buffer.popleft()):
+                receipt, size = self._buffer.popleft()
+                self._bytes -= size
+                if message := await self._read(receipt):
                     return message
             elif self._over:
                 return None
@@ -93,9 +105,23 @@ class VolatileConsumer(PulsarConsumer):
                 self._news.set()
 
     async def _take(self, place: PartitionConsumer) -> None:
-        self._buffer.append(await place.receive())
+        receipt = await place.receive()
         self._taken += 1
+        size = len(receipt.received.data())
+        if self._bytes + size > MAX_BUFFERED:  # left to the client, it would wait there
+            self._drop()
+            return
+        self._buffer.append((receipt, size))
+        self._bytes += size
         self._news.set()
+
+    def _drop(self) -> None:
+        self._dropped += 1
+        if monotonic() - self._told > _SECONDS_BETWEEN_LINES:
+            log.warning(
+                "%s: %d messages found no room beside %.0f MB", self.topic, self._dropped, self._bytes / 1e6
+            )
+            self._dropped, self._told = 0, monotonic()
 
     async def _leave(self) -> None:
         """Take over what the client holds already, unless nobody wants it, then leave the subscription."""

@@ -10,6 +10,7 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.language import File, to_json_schema
 from trustgraph_prompt.language.inherit import Schemas
 from trustgraph_prompt.language.nodes import (
+    Annotated,
     Default,
     ListOf,
     MapOf,
@@ -28,7 +29,7 @@ _UNDER_WAY = object()
 
 
 class Defaults:
-    """Fills in defaults where fields are missing, null for a `T?`; in values that are as declared.
+    """Fills in defaults where fields are missing, and null for a `T?`; in values that are as declared.
 
     Raises `LanguageError` for defaults that hold each other without an end; `where` names their text.
     """
@@ -48,6 +49,8 @@ class Defaults:
     def filled(self, value: Any, expr: TypeExpr) -> Any:
         """A value of a type, whole, its fields in the order of their schema."""
         match expr, value:
+            case Annotated(inner), _:
+                return self.filled(value, inner)
             case Optional(inner), _ if value is not None:
                 return self.filled(value, inner)
             case Union(members), _:
@@ -68,7 +71,7 @@ class Defaults:
                 whole[field.name] = self.filled(value[field.name], field.type)
             elif field.default is not None:
                 whole[field.name] = copy.deepcopy(self._default(field, field.default))
-            else:
+            elif not field.may_be_missing:
                 whole[field.name] = None
         return {**whole, **{key: one for key, one in value.items() if key not in whole}}
 

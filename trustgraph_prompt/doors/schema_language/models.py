@@ -3,35 +3,19 @@
 from __future__ import annotations
 
 import keyword
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from fractions import Fraction
-from functools import cached_property, reduce
-from operator import or_
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, ForwardRef
 
 from trustgraph_prompt.doors.schema_language.types import type_expr_to_python_type
 from trustgraph_prompt.errors import ConfigError, excerpt
-from trustgraph_prompt.language.constraints import keywords_of, type_of
 from trustgraph_prompt.language.inherit import Schemas
-from trustgraph_prompt.language.nodes import File, Optional, SchemaDef, SchemaField, TypeExpr, Union
+from trustgraph_prompt.language.nodes import File, Optional, Scalar, SchemaDef, SchemaField
 from trustgraph_prompt.language.scalars import BYTES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-_SETTINGS: Mapping[str, str] = {
-    "minimum": "ge",
-    "maximum": "le",
-    "exclusiveMinimum": "gt",
-    "exclusiveMaximum": "lt",
-    "multipleOf": "multiple_of",
-    "pattern": "pattern",
-    **dict.fromkeys(("minLength", "minItems", "minProperties"), "min_length"),
-    **dict.fromkeys(("maxLength", "maxItems", "maxProperties"), "max_length"),
-}
-"""What keywords of JSON Schema are called there."""
 
 
 def schema_to_pydantic(schema_def: SchemaDef, schemas: Iterable[SchemaDef] = ()) -> type[BaseModel]:
@@ -116,8 +100,11 @@ def _model(
     from pydantic import BaseModel, ConfigDict, create_model
 
     definitions: dict[str, Any] = {}
+    missing: dict[str, str] = {}
     for field in fields:
         name = _python_name(field.name, {*definitions, *dir(BaseModel)})
+        if field.may_be_missing:
+            missing[name] = field.name
         definitions[name] = _definition(field, annotations, field.name if name != field.name else None)
     config = ConfigDict(
         populate_by_name=True,
@@ -129,7 +116,11 @@ def _model(
         ser_json_bytes="base64",
     )
     model: type[BaseModel] = create_model(
-        schema.name, __config__=config, __doc__=schema.description, **definitions
+        schema.name,
+        __config__=config,
+        __doc__=schema.description,
+        __validators__={"_without_missing": _without_missing(missing)} if missing else {},
+        **definitions,
     )
     return model
 
@@ -151,50 +142,42 @@ def _definition(field: SchemaField, annotations: Mapping[str, Any], alias: str |
         settings["default"] = field.default.value
     elif isinstance(field.type, Optional):
         settings["default"] = None
-    return _constrained(field.type, field, annotations), Field(**settings)
+    annotation = type_expr_to_python_type(field.type, annotations, field.constraints)
+    if field.may_be_missing:
+        may_be_null = field.type in (Scalar("any"), Scalar("null"))
+        return annotation if may_be_null else _or_missing(annotation), Field(
+            default=None, validate_default=False, json_schema_extra=_without_default, **settings
+        )
+    return annotation, Field(**settings)
 
 
-def _constrained(expr: TypeExpr, field: SchemaField, annotations: Mapping[str, Any]) -> Any:
-    """The annotation of a field's type, each part of it with the constraints that it can have."""
-    if not field.constraints:
-        return type_expr_to_python_type(expr, annotations)
-    match expr:
-        case Optional(inner):
-            return _constrained(inner, field, annotations) | None
-        case Union(members):
-            return reduce(or_, (_constrained(member, field, annotations) for member in members))
-    annotation = type_expr_to_python_type(expr, annotations)
-    json_type = type_of(expr, {})
-    for constraint in field.constraints:
-        for key, value in (keywords_of(constraint, json_type) or {}).items():
-            said = _for_integers(key, value) if json_type == "integer" else value
-            annotation = Annotated[annotation, *_said(key, said)]
-    return annotation
+def _or_missing(annotation: Any) -> Any:
+    """What a field may have that may be missing, but not be null: None where it is missing."""
+    from pydantic import BeforeValidator
+    from pydantic.json_schema import SkipJsonSchema
+
+    return Annotated[annotation | SkipJsonSchema[None], BeforeValidator(_not_null)]  # type: ignore[misc]
 
 
-def _for_integers(keyword: str, value: Any) -> Any:
-    """A bound of integers as the integer that Pydantic wants there, of which it lets the same pass."""
-    match keyword:
-        case "minimum" | "exclusiveMaximum":
-            return math.ceil(value)
-        case "maximum" | "exclusiveMinimum":
-            return math.floor(value)
-        case "multipleOf":
-            return Fraction(str(value)).numerator
+def _not_null(value: Any) -> Any:
+    if value is None:
+        raise ValueError("this may be missing, but not be null")
     return value
 
 
-def _said(keyword: str, value: Any) -> tuple[Any, ...]:
-    """A keyword of JSON Schema as what Pydantic makes of it."""
-    from pydantic import AfterValidator, Field
-
-    if keyword in _SETTINGS:
-        return (Field(**{_SETTINGS[keyword]: value}),)
-    said = Field(json_schema_extra={keyword: value})
-    return (AfterValidator(_unique), said) if keyword == "uniqueItems" else (said,)
+def _without_default(json_schema: dict[str, Any]) -> None:
+    del json_schema["default"]
 
 
-def _unique(items: list[Any]) -> list[Any]:
-    if len(set(map(repr, items))) < len(items):
-        raise ValueError("the items are not unique")
-    return items
+def _without_missing(fields: Mapping[str, str]) -> Any:
+    """A serializer that leaves out those of the fields (by name, with their alias) which nobody set."""
+    from pydantic import model_serializer
+
+    def written(self: Any, handler: Callable[[Any], dict[str, Any]], info: Any) -> dict[str, Any]:
+        said = handler(self)
+        for name, alias in fields.items():
+            if name not in self.model_fields_set:
+                said.pop(name if info.by_alias is False else alias, None)
+        return said
+
+    return model_serializer(mode="wrap")(written)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from functools import reduce
@@ -12,8 +12,12 @@ from typing import Any
 from typing import Literal as OneOf
 from uuid import UUID
 
+from trustgraph_prompt.doors.schema_language.constrained import constrained, described
 from trustgraph_prompt.errors import LanguageError
+from trustgraph_prompt.language.constraints import type_of
 from trustgraph_prompt.language.nodes import (
+    Annotated,
+    Constraint,
     ListOf,
     Literal,
     MapOf,
@@ -41,25 +45,39 @@ DSL_TYPE_MAP: dict[str, Any] = {
 """The types by their names. Whatever is added here may stand in texts that are loaded afterwards."""
 
 
-def type_expr_to_python_type(type_expr: TypeExpr, schemas: Mapping[str, Any] | None = None) -> Any:
-    """The annotation for a type; `schemas` are those of schemas, by name.
+def type_expr_to_python_type(
+    type_expr: TypeExpr,
+    schemas: Mapping[str, Any] | None = None,
+    constraints: Sequence[Constraint] = (),
+) -> Any:
+    """The annotation for a type; `schemas` are those of schemas, by name. Constraints are those of Pydantic.
 
-    Raises `LanguageError` for a name that neither they nor `DSL_TYPE_MAP` have.
+    Raises `LanguageError` for a name that neither they nor `DSL_TYPE_MAP` have, `ConfigError` for constraints
+    without Pydantic.
     """
+    match type_expr:
+        case Optional(inner):
+            return type_expr_to_python_type(inner, schemas, constraints) | None
+        case Union(members):
+            literals = tuple(one.value for one in members if isinstance(one, Literal))
+            others = [one for one in members if not isinstance(one, Literal)]
+            choice = [OneOf[literals]] if literals else []
+            parts = [type_expr_to_python_type(one, schemas, constraints) for one in others]
+            return reduce(or_, choice + parts)
+        case Annotated(inner, own, description):
+            annotation = type_expr_to_python_type(inner, schemas, own)
+            return annotation if description is None else described(annotation, description)
+    return constrained(_unconstrained(type_expr, schemas), type_of(type_expr, {}), constraints)
+
+
+def _unconstrained(type_expr: TypeExpr, schemas: Mapping[str, Any] | None) -> Any:
     match type_expr:
         case ListOf(item):
             return list[type_expr_to_python_type(item, schemas)]  # type: ignore[misc]
         case MapOf(value):
             return dict[str, type_expr_to_python_type(value, schemas)]  # type: ignore[misc]
-        case Optional(inner):
-            return type_expr_to_python_type(inner, schemas) | None
         case Literal(value):
             return OneOf[value]
-        case Union(members):
-            literals = tuple(one.value for one in members if isinstance(one, Literal))
-            others = [one for one in members if not isinstance(one, Literal)]
-            choice = [OneOf[literals]] if literals else []
-            return reduce(or_, choice + [type_expr_to_python_type(one, schemas) for one in others])
         case Name(name) | Scalar(name):
             known = {**DSL_TYPE_MAP, **(schemas or {})}
             if name in known:

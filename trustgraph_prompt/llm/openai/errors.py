@@ -23,6 +23,7 @@ from trustgraph_prompt.errors import (
     excerpt,
 )
 from trustgraph_prompt.llm.openai import schema_words
+from trustgraph_prompt.llm.openai.context import too_long
 
 #: Characters of a server's own words that go into an error.
 MAX_WORDS = 500
@@ -86,6 +87,9 @@ class Refusal(Exception):
         said = [message] if isinstance(message, str) else []
         words = " · ".join(said + self._names) or " ".join(excerpt(raw, MAX_WORDS).split())
         self.words = excerpt(words, _MAX_READ) or "no explanation"
+        self._too_long = too_long(self._names, error, self.words)
+        self.tokens: int | None = None
+        """How many the question has, by an estimate of who asked it."""
         super().__init__(f"{where}: {excerpt(self.words, MAX_WORDS)}")
 
     @classmethod
@@ -114,7 +118,17 @@ class Refusal(Exception):
         """The error of ours."""
         kind = self._kind()
         hint = "; is it the base URL?" if self._status == 404 and kind is ProviderInvalidRequest else ""
-        return kind(f"{self}{hint}", retry_after=self._retry_after)
+        return kind(f"{self}{hint}{self._of_context()}", retry_after=self._retry_after)
+
+    @property
+    def loggable(self) -> str:
+        """What of it is not in the server's own words, which may quote the question."""
+        return f"{self.where}{self._of_context()}"
+
+    def _of_context(self) -> str:
+        if self._too_long is None or self._kind() is not ProviderInvalidRequest:
+            return ""
+        return f"; {self._too_long.in_words(self.tokens)}"
 
     @property
     def is_of_schema(self) -> bool:
@@ -130,6 +144,8 @@ class Refusal(Exception):
         for name in self._names:
             if name in _BY_NAME:
                 return _BY_NAME[name]
+        if self._too_long and self._status not in _BY_STATUS:
+            return ProviderInvalidRequest
         pattern, kind = _BY_WORDS.get(self._status, (None, ProviderError))
         if pattern is not None and pattern.search(self.words):
             return kind

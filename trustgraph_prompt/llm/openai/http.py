@@ -246,7 +246,7 @@ def _loggable(trouble: Exception) -> str:
     """What of it the server has not said: its words may quote the question, and broken bytes the answer."""
     match trouble:
         case Refusal():
-            return trouble.where
+            return trouble.loggable
         case aiohttp.ClientConnectorError():
             return _words(trouble)
         case ProviderUnavailable():

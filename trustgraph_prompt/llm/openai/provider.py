@@ -17,6 +17,7 @@ from trustgraph_prompt.llm.openai.request import Dialect, Prefill
 from trustgraph_prompt.llm.openai.schema import SchemaPaths, Wanted
 from trustgraph_prompt.llm.records import Call, Delta, Identity, SchemaPath
 from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, Patience, Timeout
+from trustgraph_prompt.llm.tokens import estimate_question
 
 #: Seconds within which a server has to say what models it has.
 _READY = 30.0
@@ -100,6 +101,8 @@ class OpenAIProvider(Completer):
                         raise
                     refusals.append((path, refusal))
         except TROUBLE as error:
+            if isinstance(error, Refusal):
+                error.tokens = estimate_question(call)
             trouble = self._server.told(error)
         raise trouble  # without what led to it, which may hold secrets
 

@@ -1,0 +1,129 @@
+"""A broker in a file that is moved or deleted under it, or whose disk is full: `check` tells."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
+
+import pytest
+
+from trustgraph_prompt.broker import Broker, Consumer, Producer, connect
+from trustgraph_prompt.broker.embedded import place
+from trustgraph_prompt.errors import BrokerUnavailable
+
+TOPIC = "flow:tg:work"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    folder = tmp_path / "place"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def url(folder: Path) -> str:
+    return f"embedded:{folder / 'broker.db'}"
+
+
+@pytest.fixture
+async def broker(url: str) -> AsyncIterator[Broker]:
+    async with await connect(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def consumer(broker: Broker) -> Consumer:
+    return await broker.consumer(TOPIC, "s")
+
+
+@pytest.fixture
+async def producer(broker: Broker) -> Producer:
+    return await broker.producer(TOPIC)
+
+
+def delete(folder: Path) -> None:
+    for file in folder.glob("broker.db*"):
+        if file.is_file():
+            file.unlink()
+
+
+def move(folder: Path, to: Path) -> None:
+    folder.rename(to)
+
+
+async def test_a_file_that_was_deleted_took_messages_that_nobody_would_see(
+    consumer: Consumer, producer: Producer, folder: Path, url: str
+) -> None:
+    await consumer.check()
+    delete(folder)
+    for attempt in (consumer.check(), producer.send(b"m")):
+        with pytest.raises(BrokerUnavailable, match="moved or deleted, it is gone"):
+            await attempt
+    async with await connect(url):  # which makes a new one
+        with pytest.raises(BrokerUnavailable, match="another is in its place"):
+            await consumer.check()
+
+
+async def test_a_folder_that_was_moved_may_come_back(
+    consumer: Consumer, producer: Producer, folder: Path
+) -> None:
+    await producer.send(b"before")
+    move(folder, folder.with_name("elsewhere"))
+    for attempt in (consumer.check(), producer.send(b"meanwhile"), consumer.receive()):
+        with pytest.raises(BrokerUnavailable, match="moved or deleted"):
+            await attempt
+    move(folder.with_name("elsewhere"), folder)
+    await consumer.check()
+    await producer.send(b"after")
+    received = [await consumer.receive() for _ in range(2)]
+    assert [message and message.data for message in received] == [b"before", b"after"]
+
+
+async def test_who_ends_without_the_file_ends_in_order(url: str, folder: Path) -> None:
+    async with await connect(url) as broker:
+        await broker.consumer(TOPIC, "s")
+        delete(folder)
+
+
+@contextmanager
+def full() -> Iterator[None]:
+    """No file of this process can grow."""
+    soft, hard = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (0, hard))
+    try:
+        yield
+    finally:
+        setrlimit(RLIMIT_FSIZE, (soft, hard))
+
+
+async def test_a_place_was_said_to_stand_where_nothing_could_be_written(
+    consumer: Consumer, producer: Producer
+) -> None:
+    await producer.send(b"before")
+    with full():
+        with pytest.raises(BrokerUnavailable):
+            await producer.send(b"m" * 100_000)
+        for _ in range(3):
+            with pytest.raises(BrokerUnavailable):
+                await consumer.check()
+    await consumer.check()
+    message = await consumer.receive()
+    assert message is not None
+    assert message.data == b"before"
+
+
+async def test_a_disk_is_full_before_the_first_write_fails(
+    consumer: Consumer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place, "LEAST_FREE", 2**60)
+    with pytest.raises(BrokerUnavailable, match="MB are free on the disk"):
+        await consumer.check()
+
+
+async def test_in_memory_there_is_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "LEAST_FREE", 2**60)
+    async with await connect("embedded:") as broker:
+        await (await broker.consumer(TOPIC, "s")).check()

@@ -1,0 +1,147 @@
+"""Whether workers have taken what was pushed, as they say on the report topic; over every broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+import pytest
+
+from tests.support.workers import House, entry
+from trustgraph_prompt.llm import Call
+from trustgraph_prompt.worker import config, reports
+from trustgraph_prompt.worker.reports import Listener
+
+ENOUGH = 30.0
+SHORT = 0.5
+
+
+def echo(call: Call) -> str:
+    return call.messages[-1].text
+
+
+@asynccontextmanager
+async def listening(house: House, workspace: str = "default") -> AsyncIterator[Listener]:
+    listener = await Listener.open(house.broker, house.topic("config"), workspace)
+    yield listener
+    await listener.close()
+
+
+async def push(house: House, text: str, workspace: str = "default") -> str:
+    changes = {"template.other": entry("Other"), "template.say": entry(text)}
+    return await config.push(house.broker, workspace, changes, topic=house.topic("config"))
+
+
+async def answers(
+    house: House, text: str, seconds: float = ENOUGH, workspace: str = "default"
+) -> dict[str, Collection[str] | None]:
+    async with listening(house, workspace) as listener:
+        return await listener.answers(await push(house, text, workspace), seconds)
+
+
+async def announce(house: House, data: bytes, name: str = "worker:other") -> None:
+    await house.put(house.topic("config-report"), data, key=name)
+
+
+async def announced(house: House, count: int) -> None:
+    """Wait until so many workers have announced themselves."""
+    async with asyncio.timeout(ENOUGH):
+        while True:
+            async with listening(house) as listener:
+                if len(listener.workers) == count:
+                    return
+            await asyncio.sleep(0.05)
+
+
+async def test_a_push_that_nobody_serves_was_a_success(house: House) -> None:
+    assert await answers(house, "Say A") == {}
+
+    await house.work(house.flow(workspace="elsewhere"), echo, config=True)
+    assert await answers(house, "Say B") == {}
+
+
+async def test_each_worker_says_whether_it_took_a_push(house: House) -> None:
+    await house.work(house.flow(), echo, config=True)
+    await house.work(house.flow(), echo, config=True)
+    await announced(house, 2)
+
+    taken = await answers(house, "Say A")
+    refused = await answers(house, "Say {% if %}")
+    mended = await answers(house, "Say B")
+
+    assert list(taken.values()) == list(mended.values()) == [[], []]
+    assert list(refused.values()) == [["default/template.say"]] * 2
+    assert taken.keys() == refused.keys() == mended.keys()
+
+
+async def test_a_worker_that_has_ended_is_not_waited_for(house: House) -> None:
+    working = await house.work(house.flow(), echo, config=True)
+    await announced(house, 1)
+    await working.stop()
+
+    assert await answers(house, "Say A") == {}
+
+
+async def test_a_worker_that_does_not_answer_is_named(house: House) -> None:
+    await house.work(house.flow(), echo, config=True)
+    await announced(house, 1)
+    await announce(house, json.dumps({"workspaces": ["default"], "pushes": {}}).encode())
+
+    told = await answers(house, "Say A", 2.0)
+
+    assert told.pop("worker:other") is None
+    assert list(told.values()) == [[]]
+
+
+async def test_a_worker_that_was_killed_is_not_waited_for_for_ever(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await announce(house, json.dumps({"workspaces": ["default"], "pushes": {}}).encode())
+    monkeypatch.setattr(reports, "SECONDS_TO_BELIEVE_THEM", 0.0)
+    await asyncio.sleep(0.01)
+
+    assert await answers(house, "Say A", SHORT) == {}
+
+
+async def test_a_worker_announces_itself_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reports, "SECONDS_BETWEEN_ANNOUNCEMENTS", 0.1)
+    said = await house.hear(house.topic("config-report"))
+    await house.work(house.flow(), echo, config=True)
+
+    assert len({message.key for message in await said.until(3)}) == 1
+
+
+async def test_what_was_pushed_while_a_worker_read_the_topic_is_answered(house: House) -> None:
+    id = await push(house, "Say A")
+    await house.work(house.flow(), echo, config=True)
+    await announced(house, 1)
+
+    async with listening(house) as listener:
+        await push(house, "Say B")
+        await push(house, "Say C")
+        assert list((await listener.answers(id, ENOUGH)).values()) == [[]]
+
+
+@pytest.mark.parametrize("junk", [b"no json", b"[]", b'{"workspaces": 1, "pushes": {}}', b'{"pushes": []}'])
+async def test_what_no_worker_has_said_is_left_alone(house: House, junk: bytes) -> None:
+    await announce(house, junk)
+
+    assert await answers(house, "Say A", SHORT) == {}
+
+
+async def test_a_worker_keeps_only_its_last_pushes(house: House) -> None:
+    await house.work(house.flow(), echo, config=True)
+    await announced(house, 1)
+
+    pushes = [await push(house, f"Say {number}") for number in range(reports.PUSHES_KEPT + 5)]
+
+    async with listening(house) as listener:
+        last = await push(house, "Say the last")
+        await listener.answers(last, ENOUGH)
+    table = await house.broker.table(house.topic("config-report"))
+    [message] = table.entries.values()
+    await table.close()
+    kept = json.loads(message.data)["pushes"]
+    assert list(kept) == [*pushes, last][-reports.PUSHES_KEPT :]

@@ -1,0 +1,134 @@
+"""What a worker shows of its prompts: no longer than there is something to see, and without a pause."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterable
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.reader import read
+from trustgraph_prompt.worker.health import Health
+from trustgraph_prompt.worker.labels import SECONDS_TO_REMEMBER
+from trustgraph_prompt.worker.metrics import Metrics
+
+ANSWERED = read("[1]", "json")
+
+
+def serving(*prompts: str) -> PromptSet:
+    return PromptSet.build({f"template.{prompt}": json.dumps({"prompt": "Say it."}) for prompt in prompts})
+
+
+class Observed:
+    """Metrics, and a clock that stands."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.metrics = Metrics(lambda: self.now)
+
+    def ask(self, *prompts: str) -> None:
+        for prompt in prompts:
+            self.metrics.asked("f", prompt, ANSWERED, 1.0)
+
+    def shown(self, prompt: str) -> bool:
+        return f'prompt="{prompt}"' in self.metrics.text().decode()
+
+
+def test_metrics_of_prompts_that_are_gone_stayed_for_ever() -> None:
+    observed = Observed()
+    observed.metrics.configured("w", serving("stays", "goes"))
+    observed.ask("stays", "goes")
+    empty = len(Observed().metrics.text())
+    both = len(observed.metrics.text()) - empty
+    observed.metrics.configured("w", serving("stays"))
+    observed.now = SECONDS_TO_REMEMBER - 1
+    assert observed.shown("goes")
+    observed.now = SECONDS_TO_REMEMBER
+    assert not observed.shown("goes")
+    assert observed.shown("stays")
+    assert len(observed.metrics.text()) - empty < 0.7 * both
+
+
+def test_a_prompt_that_is_forgotten_can_be_asked_again() -> None:
+    observed = Observed()
+    observed.metrics.configured("w", serving("p"))
+    observed.ask("p")
+    observed.metrics.configured("w", serving())
+    observed.now += SECONDS_TO_REMEMBER
+    assert not observed.shown("p")
+    observed.metrics.configured("w", serving("p"))
+    observed.ask("p")
+    observed.now += SECONDS_TO_REMEMBER
+    assert observed.shown("p")
+
+
+def test_a_prompt_that_came_back_is_not_forgotten() -> None:
+    observed = Observed()
+    observed.metrics.configured("w", serving("p"))
+    observed.ask("p")
+    observed.metrics.configured("w", serving())
+    observed.now += 10
+    observed.metrics.configured("w", serving("p"))
+    observed.now += SECONDS_TO_REMEMBER
+    assert observed.shown("p")
+
+
+def test_a_prompt_stays_while_any_workspace_has_it() -> None:
+    observed = Observed()
+    for workspace in ("w", "v"):
+        observed.metrics.configured(workspace, serving("p"))
+    observed.ask("p")
+    observed.metrics.configured("w", serving())
+    observed.now += SECONDS_TO_REMEMBER
+    assert observed.shown("p")
+    observed.metrics.forgotten("v")
+    observed.now += SECONDS_TO_REMEMBER
+    assert not observed.shown("p")
+
+
+class Slow:
+    """A collector that takes until it is told to end."""
+
+    def __init__(self) -> None:
+        self.may_end = threading.Event()
+        self.times = 0
+
+    def collect(self) -> Iterable[Metric]:
+        self.times += 1
+        yield GaugeMetricFamily("in_time", "", value=self.may_end.wait(60))
+
+
+async def test_rendering_metrics_held_up_the_loop() -> None:
+    metrics, slow = Metrics(), Slow()
+    slow.may_end.set()
+    metrics.registry.register(slow)
+    slow.may_end.clear()
+    slow.times = 0
+    several = [asyncio.create_task(metrics.exposition()) for _ in range(3)]
+    await asyncio.sleep(0)
+    slow.may_end.set()
+    for text in await asyncio.gather(*several):
+        assert b"in_time 1.0" in text
+    assert slow.times == 1
+    await metrics.exposition()
+    assert slow.times == 2
+
+
+async def test_what_is_shown_of_the_worker_is_read_in_its_loop() -> None:
+    metrics, threads = Metrics(), set()
+
+    class Seen(Health):
+        @property
+        def ready(self) -> bool:
+            threads.add(threading.get_ident())
+            return True
+
+    class Publishing:
+        last_published = waiting = 0.0
+
+    metrics.watch(Seen(), Publishing())  # type: ignore[arg-type]
+    assert b"trustgraph_prompt_ready 1.0" in await metrics.exposition()
+    assert threads == {threading.get_ident()}
