@@ -73,7 +73,8 @@ class Budget:
 
     `attempts`: how often the question is put. `tokens`: over all calls, prompts and answers.
     `seconds`: from the publishing of the request. `money`: in the unit of the prices. `work_seconds`: from
-    when the question is put; whoever puts it again has as many.
+    when the question is put; whoever puts it again has as many. `characters`: of one answer, its thinking
+    included; what is longer is cut.
     """
 
     attempts: int | None = None
@@ -81,6 +82,7 @@ class Budget:
     seconds: float | None = None
     money: float | None = None
     work_seconds: float | None = None
+    characters: int | None = 1_000_000
 
 
 def _sum(a: int | None, b: int | None) -> int | None:

@@ -104,6 +104,7 @@ class Reason(StrEnum):
     TOO_LARGE = "too_large"
     PROVIDER_ERROR = "provider_error"
     BUDGET_SPENT = "budget_spent"
+    EFFORT_SPENT = "effort_spent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.workers import Heard, House, Working
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import ProviderAuthentication
 from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedAnswer, ScriptedProvider, TopicProvider
 from trustgraph_prompt.llm.complete import Completer
@@ -267,7 +267,7 @@ class Slowly(Model):
 async def test_a_piece_over_the_brokers_limit_comes_in_parts_and_a_whole_one_not_at_all(
     house: House, streaming: str
 ) -> None:
-    flow = completions(house)
+    flow = completions(house, budget=Budget(characters=None))
     heard = await house.hear(house.topic("answered"))
     text = "a" * (2 * LIMIT) + "é" * 10
     await house.work(flow, lambda call: [Delta(text), Delta("b", finish_reason="stop", usage=Usage(1, 2, 3))])
@@ -285,7 +285,7 @@ async def test_a_piece_over_the_brokers_limit_comes_in_parts_and_a_whole_one_not
 async def test_a_streamed_prompt_over_the_brokers_limit_comes_in_parts(house: House) -> None:
     heard = await house.hear(house.topic("responses"))
     text = "a" * (2 * LIMIT)
-    flow = house.flow()
+    flow = house.flow(budget=Budget(characters=None))
     await house.work(flow, lambda call: [Delta(text, finish_reason="stop")])
 
     responses = await heard.under(await house.send(flow, "say", streaming=True, text="x"))

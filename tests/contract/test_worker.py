@@ -120,7 +120,7 @@ async def test_a_streamed_value_is_told_as_text_too_to_those_who_hear_nothing_el
 
 
 async def test_of_a_large_streamed_value_those_who_hear_nothing_else_get_all(house: House) -> None:
-    flow = house.flow()
+    flow = house.flow(budget=Budget(characters=None))
     flow = replace(flow, outputs=replace(flow.outputs, answers=None, objects={}))
     responses = await house.hear(house.topic("responses"))
     most = '{"choice": 1' + " " * 10 + ', "padding": "' + "x" * 3_000_000 + '"}'

@@ -8,11 +8,13 @@ from dataclasses import replace
 from tests.support.workers import House
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker.envelope import MAX_MESSAGE_SIZE
+from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.llm import Call, Delta
 from trustgraph_prompt.worker import Answer
 from trustgraph_prompt.worker.flow import Outputs
 
 GOOD = [{"entity": f"stone {number}", "definition": "hard"} for number in range(101)]
+LONG = Budget(characters=None)
 LARGE = {"entity": "sand", "definition": "fine " * (6_000_000 // 5)}
 ALL = [*GOOD[:50], LARGE, *GOOD[50:]]
 
@@ -28,7 +30,7 @@ def everything(call: Call) -> list[Delta]:
 async def test_one_object_too_large_is_refused_and_record_and_response_go_out_for_the_rest(
     house: House,
 ) -> None:
-    flow = house.flow()
+    flow = house.flow(budget=LONG)
     responses = await house.hear(house.topic("responses"))
     objects = await house.hear(house.topic("objects"))
     answers = await house.hear(house.topic("answers"))
@@ -62,7 +64,7 @@ async def test_one_object_too_large_is_refused_and_record_and_response_go_out_fo
 
 
 async def test_a_stream_leaves_out_the_object_that_is_refused(house: House) -> None:
-    flow = house.flow()
+    flow = house.flow(budget=LONG)
     responses = await house.hear(house.topic("responses"))
     await house.work(flow, everything)
 
@@ -76,7 +78,7 @@ async def test_a_stream_leaves_out_the_object_that_is_refused(house: House) -> N
 
 async def test_where_no_objects_are_published_the_response_leaves_it_out_too(house: House) -> None:
     outputs = Outputs(response=house.topic("responses"), answers=house.topic("answers"))
-    flow = house.flow(outputs=outputs)
+    flow = house.flow(budget=LONG, outputs=outputs)
     responses = await house.hear(house.topic("responses"))
     answers = await house.hear(house.topic("answers"))
     await house.work(flow, everything)
@@ -93,7 +95,7 @@ async def test_where_no_objects_are_published_the_response_leaves_it_out_too(hou
 async def test_one_that_only_its_properties_make_too_large_is_refused_as_well(house: House) -> None:
     bare = {"entity": "sand", "definition": ""}
     brim = bare | {"definition": "x" * (MAX_MESSAGE_SIZE - len(wire.encode(bare)))}
-    flow = house.flow()
+    flow = house.flow(budget=LONG)
     responses = await house.hear(house.topic("responses"))
     answers = await house.hear(house.topic("answers"))
     await house.work(flow, lambda call: lines(*GOOD, brim))
@@ -108,7 +110,9 @@ async def test_one_that_only_its_properties_make_too_large_is_refused_as_well(ho
 
 
 async def test_trustgraphs_clients_get_the_rest(house: House) -> None:
-    flow = replace(house.flow(outputs=Outputs(response=house.topic("responses"))), trustgraph=True)
+    flow = replace(
+        house.flow(budget=LONG, outputs=Outputs(response=house.topic("responses"))), trustgraph=True
+    )
     responses = await house.hear(house.topic("responses"))
     await house.work(flow, everything)
 
@@ -119,7 +123,7 @@ async def test_trustgraphs_clients_get_the_rest(house: House) -> None:
 
 
 async def test_where_it_was_the_only_object_the_answer_says_why_there_is_none(house: House) -> None:
-    flow = house.flow()
+    flow = house.flow(budget=LONG)
     responses = await house.hear(house.topic("responses"))
     answers = await house.hear(house.topic("answers"))
     await house.work(flow, lambda call: lines(LARGE))
@@ -133,7 +137,7 @@ async def test_where_it_was_the_only_object_the_answer_says_why_there_is_none(ho
 
 
 async def test_a_single_value_that_is_too_large_is_an_error_of_the_request(house: House) -> None:
-    flow = house.flow()
+    flow = house.flow(budget=LONG)
     responses = await house.hear(house.topic("responses"))
     await house.work(flow, lambda call: lines({"choice": LARGE}))
 

@@ -80,6 +80,13 @@ def test_objects_go_to_one_topic_or_to_one_for_each_type(tmp_path: Path) -> None
     assert parted.topic_of({"a": 1}, None) == "persistent://tg/flow/rest"
 
 
+@pytest.mark.parametrize(("said", "characters"), [("", 1_000_000), ("budget: {characters: 5000}\n", 5_000)])
+def test_how_long_an_answer_may_be_is_said_in_the_budget(tmp_path: Path, said: str, characters: int) -> None:
+    [flow] = flows.load(written(tmp_path, MINIMAL + said))
+
+    assert flow.budget.characters == characters
+
+
 def test_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
     text = MINIMAL + "budget: {attempts: 2, tokens: 9000, seconds: 1.5, money: 0.25}\n"
     text += "price: {prompt: 0.4, completion: 1.6, cached: 0.1}\n"

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from trustgraph_prompt.ask.cache import Cache
 from trustgraph_prompt.ask.hearing import Listen, Piece
+from trustgraph_prompt.beside import beside
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.llm import Identity
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome, Stage
 from trustgraph_prompt.reader.decode import NotJson, decode
+from trustgraph_prompt.reader.reading import steps
 from trustgraph_prompt.wire import canonical, encode
 
 MOST_WAITS = 2
@@ -56,7 +59,7 @@ async def cached(
                 kept = await asyncio.shield(flight)
         except TimeoutError:
             return _too_late(prompt.contract)
-        if outcome := _open(kept, prompt, clock()):
+        if outcome := await _opened(kept, prompt, clock()):
             await _tell(outcome, listen)
             return outcome
     return await _fly(asking, key, prompt, cache, listen, clock)
@@ -82,7 +85,7 @@ async def _fly(
     keeping: asyncio.Task[None] | None = None
     try:
         kept = await cache.look_up(key)
-        if outcome := _open(kept, prompt, clock()):
+        if outcome := await _opened(kept, prompt, clock()):
             flight.set_result(kept)
             await _tell(outcome, listen)
             return outcome
@@ -135,6 +138,11 @@ def _pack(outcome: Outcome, made: float) -> bytes | None:
         return None
     model = outcome.calls[-1].model if outcome.calls else outcome.model
     return encode({"value": outcome.value, "stage": outcome.stage, "model": model, "made": made})
+
+
+async def _opened(kept: bytes | None, prompt: PromptDefinition, now: float) -> Outcome | None:
+    """As `_open`; a long answer is read beside the event loop."""
+    return await beside(partial(_open, kept, prompt, now), steps(len(kept or b""), prompt.contract))
 
 
 def _open(kept: bytes | None, prompt: PromptDefinition, now: float) -> Outcome | None:

@@ -122,7 +122,7 @@ class Harvest:
         capped = self._continuations >= MOST_CONTINUATIONS
         self.dead_end = None
         if not reply.is_cut or (self.contract.format == "json" and reply.is_whole):
-            self.is_over = reply.is_refusal
+            self.is_over = reply.is_refusal or reply.is_beyond_effort
             return
         if reply.is_lost and reply.broken is not None:
             self.dead_end = f"the answer was cut by {reply.broken.category}: {reply.broken}"
@@ -132,7 +132,7 @@ class Harvest:
             self.dead_end = f"the answer was still cut after {self._continuations} continuations"
         elif (self.objects and not self._fresh) or (reply.step.begun and not reply.may_go_on):
             self.dead_end = "the answer was cut, and going on brought nothing new"
-        self.is_over = reply.is_lost or goes_round or capped
+        self.is_over = reply.is_lost or goes_round or capped or reply.is_beyond_effort
 
     def _goes_round(self, reply: Reply) -> bool:
         if repeats_text(reply.text, reply.report.text):

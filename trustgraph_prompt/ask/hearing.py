@@ -6,21 +6,27 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
 from trustgraph_prompt.ask.alarm import Alarm, TimeUp
 from trustgraph_prompt.ask.step import Reply, Step
+from trustgraph_prompt.beside import AT_ONCE, beside
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.errors import ProviderError, ProviderUnavailable
+from trustgraph_prompt.errors import ProviderError, ProviderInvalidResponse, ProviderUnavailable
 from trustgraph_prompt.llm import Delta
 from trustgraph_prompt.llm.heard import Heard
 from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Stage, StreamReader
+from trustgraph_prompt.reader.reading import steps
 from trustgraph_prompt.wire import canonical
 
 #: The part of its room that an answer takes which filled it: servers do not count all alike.
 _FULL = 0.9
+
+_UNLIMITED = 2**62
+_SLICE = 65_536  # characters that are read before others have their turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +44,17 @@ Listen = Callable[[Piece], Awaitable[None]]
 class Hearing:
     """One call while it is under way. `new` gives those objects that no earlier call brought.
 
-    What `step` goes on from has been heard before, and is only read.
+    What `step` goes on from has been heard before, and is only read. What takes long to read is read beside
+    the event loop, a slice at a time. Of more than so many `characters` the first are heard, and no more.
     """
 
     def __init__(
-        self, step: Step, contract: Contract, new: Callable[[Iterable[Any]], list[Any]], listen: Listen | None
+        self,
+        step: Step,
+        contract: Contract,
+        new: Callable[[Iterable[Any]], list[Any]],
+        listen: Listen | None,
+        characters: int | None = None,
     ) -> None:
         self._step = step
         self._contract = contract
@@ -50,7 +62,11 @@ class Hearing:
         self._listen = listen
         self._reader = StreamReader(contract)
         self._heard = Heard()
-        self._given: list[Any] = self._reader.feed(step.begun)
+        self._most = _UNLIMITED if characters is None else characters
+        self._characters = len(step.begun)
+        # so many never take long to read
+        self._few = min(AT_ONCE // max(steps(1, contract), 1), self._most)
+        self._given: list[Any] = []
         self._read_seconds = 0.0
 
     @property
@@ -64,7 +80,11 @@ class Hearing:
         return self._heard.thinking + self.text
 
     async def hear(self, deltas: AsyncGenerator[Delta, None], seconds: float | None = None) -> None:
-        """Take in the whole stream. Raises the provider's errors, one too when the seconds end before it."""
+        """Take in the whole stream.
+
+        Raises the provider's errors, one too when the seconds end before it, or it has too many characters.
+        """
+        self._given = await self._feed_slices(self._step.begun)
         if not await self._hear_out(deltas, seconds):
             raise ProviderUnavailable("the seconds of the budget ended before the answer")
         if self._heard.finish_reason == "error" and not self.text:
@@ -81,9 +101,7 @@ class Hearing:
                         return True
                     except TimeUp:
                         break
-                    self._heard.take(delta)
-                    if delta.text:
-                        await self._take(delta.text)
+                    await self._take(delta)
         return False
 
     async def reply(self, report: CallReport, broken: ProviderError | None, *, room: int | None) -> Reply:
@@ -91,13 +109,13 @@ class Hearing:
 
         `room` is how many tokens the prompt had left the answer, None where something else limited it.
         """
-        began = perf_counter()
-        outcome = self._native(self._reader.close(self._heard.finish_reason))
+        effort = steps(self._characters, self._contract)
+        outcome = self._native(await beside(self._close, effort))
         if self._contract.format != "text":
-            seconds = self._read_seconds + perf_counter() - began
-            report = replace(report, read=ReadReport(outcome.stage, outcome.reason, seconds))
+            report = replace(report, read=ReadReport(outcome.stage, outcome.reason, self._read_seconds))
         if self._contract.format == "jsonl":
-            await self._give(_missing(outcome.value, self._given, outcome.retracted))
+            missing = partial(_missing, outcome.value, self._given, outcome.retracted)
+            await self._give(await beside(missing, effort))
         return Reply(
             self._step,
             outcome,
@@ -127,15 +145,51 @@ class Hearing:
         reported = self._heard.usage.completion_tokens
         return room is not None and (reported is None or reported >= room * _FULL)
 
-    async def _take(self, text: str) -> None:
+    async def _take(self, delta: Delta) -> None:
+        self._characters += len(delta.text) + len(delta.thinking)
+        is_long = self._characters > self._few
+        if is_long and self._characters > self._most:
+            delta = _cut(delta, self._characters - self._most)
+        self._heard.take(delta)
+        if text := delta.text:
+            if is_long and not self._is_short(text):
+                objects = await self._feed_slices(text)
+            else:  # this is done for each token
+                began = perf_counter()
+                objects = self._reader.feed(text)
+                self._read_seconds += perf_counter() - began
+            if self._contract.format == "text":
+                await self._tell(Piece(text=text))
+            elif objects and self._contract.format == "jsonl":
+                self._given += objects
+                await self._give(objects)
+        if is_long and self._characters > self._most:
+            raise ProviderInvalidResponse(
+                f"the answer has more than the {self._most:,} characters that the budget allows"
+            )
+
+    def _is_short(self, text: str) -> bool:
+        return len(text) <= _SLICE and self._reader.due(text) <= AT_ONCE
+
+    def _feed(self, text: str) -> list[Any]:
         began = perf_counter()
         objects = self._reader.feed(text)
         self._read_seconds += perf_counter() - began
-        if self._contract.format == "text":
-            await self._tell(Piece(text=text))
-        elif self._contract.format == "jsonl" and objects:
-            self._given += objects
-            await self._give(objects)
+        return objects
+
+    async def _feed_slices(self, text: str) -> list[Any]:
+        """The objects that stand now, read in slices, so that others have their turn between two."""
+        objects: list[Any] = []
+        for start in range(0, len(text), _SLICE):
+            part = text[start : start + _SLICE]
+            objects += await beside(partial(self._feed, part), self._reader.due(part))
+        return objects
+
+    def _close(self) -> Outcome:
+        began = perf_counter()
+        outcome = self._reader.close(self._heard.finish_reason)
+        self._read_seconds += perf_counter() - began
+        return outcome
 
     async def _give(self, objects: list[Any]) -> None:
         if new := self._new(objects):
@@ -144,6 +198,13 @@ class Hearing:
     async def _tell(self, piece: Piece) -> None:
         if self._listen is not None:
             await self._listen(piece)
+
+
+def _cut(delta: Delta, characters: int) -> Delta:
+    """A delta without its last characters; its thinking came before its text."""
+    text = delta.text[: max(len(delta.text) - characters, 0)]
+    left = max(characters - len(delta.text), 0)
+    return replace(delta, text=text, thinking=delta.thinking[: len(delta.thinking) - left])
 
 
 def _missing(final: list[Any], given: list[Any], retracted: tuple[Any, ...]) -> list[Any]:

@@ -16,6 +16,7 @@ from trustgraph_prompt.ask.messages import Feedback
 from trustgraph_prompt.ask.plan import Plan
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.ask.verdict import verdict
+from trustgraph_prompt.beside import beside
 from trustgraph_prompt.contract.held import held_to
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, ProviderPaused, Reason, without_frames
@@ -23,6 +24,7 @@ from trustgraph_prompt.llm import Call, Provider, RetryPolicy
 from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.reader.reading import steps
 
 
 async def ask(
@@ -60,7 +62,7 @@ async def ask(
     allowance = Allowance(budget, clock=clock, published=published, price=price)
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
     plan = Plan(prompt, question, provider, attempts, feedback)
-    asking = _Asking(prompt, provider, allowance, retry, listen, sleep)
+    asking = _Asking(prompt, provider, allowance, retry, listen, sleep, budget.characters)
     converse = partial(_converse, plan, asking)
     if cache is None or prompt.cache is None:
         return await converse()
@@ -82,8 +84,9 @@ async def _converse(plan: Plan, asking: _Asking) -> Outcome:
     try:
         step: Step | None = plan.first()
         while step is not None:
-            harvest.add(await asking.put(step))
-            step = plan.next(harvest)
+            reply = await asking.put(step)
+            consider = partial(_consider, plan, harvest, reply)
+            step = await beside(consider, steps(len(reply.text), harvest.contract))
     except BudgetSpent as spent:
         end = Issue(Reason.BUDGET_SPENT, str(spent))
     except ProviderError as error:
@@ -91,6 +94,12 @@ async def _converse(plan: Plan, asking: _Asking) -> Outcome:
     outcome = verdict(harvest, end, cause)
     await asking.tell_value(outcome)
     return outcome
+
+
+def _consider(plan: Plan, harvest: Harvest, reply: Reply) -> Step | None:
+    """Take in what a step brought, and say which comes next."""
+    harvest.add(reply)
+    return plan.next(harvest)
 
 
 class _Asking:
@@ -104,6 +113,7 @@ class _Asking:
         retry: RetryPolicy,
         listen: Listen | None,
         sleep: Sleep,
+        characters: int | None,
     ) -> None:
         self.harvest = Harvest(prompt)
         self._prompt = prompt
@@ -112,6 +122,7 @@ class _Asking:
         self._retry = retry
         self._listen = listen
         self._sleep = sleep
+        self._characters = characters
 
     async def put(self, step: Step) -> Reply:
         """What came back; tried again after failures that pass, unless some text had been given.
@@ -160,7 +171,7 @@ class _Asking:
             schema_in_words=step.schema_in_words,
             labels={"prompt": self._prompt.id, "call": str(len(self.harvest.calls) + 1), "why": why},
         )
-        hearing = Hearing(step, contract, self.harvest.new, self._listen)
+        hearing = Hearing(step, contract, self.harvest.new, self._listen, self._characters)
         broken: ProviderError | None = None
         try:
             await hearing.hear(self._provider.stream(call), self._allowance.seconds_left())

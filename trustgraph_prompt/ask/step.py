@@ -102,6 +102,11 @@ class Reply:
         return self.report.finish_reason == "content_filter" and not usable
 
     @property
+    def is_beyond_effort(self) -> bool:
+        """Whether it takes more to judge it than its contract allows, as it would again."""
+        return any(issue.reason is Reason.EFFORT_SPENT for issue in self.outcome.issues)
+
+    @property
     def is_whole(self) -> bool:
         """Whether there is a value with nothing missing; a number under a cut may be half of another."""
         if not self.outcome.ok or self.outcome.stage is Stage.SALVAGED:

@@ -12,10 +12,12 @@ from typing import Any
 
 from trustgraph_prompt.contract.coerce import type_of
 from trustgraph_prompt.contract.layout import Choice, Layout, Place, Schema
+from trustgraph_prompt.contract.meter import VALUE, Meter, TooMuchError
 from trustgraph_prompt.contract.references import within
-from trustgraph_prompt.contract.validator import TooMuchError, Validator
+from trustgraph_prompt.contract.validator import Validator
 
-_STEPS = 1_000_000  # values and schemas looked at, a few seconds
+_LOOK = 800  # steps of a look at a value or a schema, a microsecond or two
+_TRY = 4  # looks that it takes to try a branch, whatever the value
 _PLACES = 20_000  # kept; the branches of a schema may be combined without end
 
 
@@ -30,31 +32,40 @@ class Conformer:
         self._drop = drop
         self._coerce = coerce
         self._validator = validator
-        self._layout: Layout | None = None
+        self._layouts: list[Layout] = []  # that nobody uses: answers may be read in several threads
 
-    def of(self, value: Any, decode: Decode | None = None) -> Any:
+    def of(self, value: Any, meter: Meter, decode: Decode | None = None) -> Any:
         """What is made of a value: the very same where there is nothing to change. The value stays as it is.
 
         With `decode`, a string becomes the list or object that it says where there must be one. Raises
         `TooMuchError` where that takes too much.
         """
-        if self._layout is None or len(self._layout) > _PLACES:
-            self._layout = Layout(self._validator)
         try:
-            return _Walk(self._layout, self._drop, self._coerce, decode).of(value, self._layout.root)
+            layout = self._layouts.pop()
+        except IndexError:
+            layout = Layout(self._validator)
+        walk = _Walk(layout, self._drop, self._coerce, decode, meter)
+        try:
+            return walk.of(value, layout.root)
         except RecursionError:
             raise TooMuchError("nested too deep to be held against this schema") from None
+        finally:
+            if len(layout) <= _PLACES:
+                self._layouts.append(layout)
+            meter.spend(walk.steps)
 
 
 class _Walk:
     """One value on its way through a schema."""
 
-    def __init__(self, layout: Layout, drop: bool, coerce: bool, decode: Decode | None) -> None:
+    def __init__(self, layout: Layout, drop: bool, coerce: bool, decode: Decode | None, meter: Meter) -> None:
         self._layout = layout
         self._drop = drop
         self._coerce = coerce
         self._decode = decode
-        self._steps = _STEPS + layout.work
+        self._looks = -layout.work
+        self._most = meter.left // _LOOK
+        self._judged = 1 + VALUE * layout.widest // _LOOK  # looks that a branch's verdict on a value takes
         self._made: dict[tuple[int, int], Any] = {}
 
     def of(self, value: Any, place: Place) -> Any:
@@ -160,6 +171,7 @@ class _Walk:
 
     def _try(self, branch: Schema, value: Any, base: Place) -> tuple[Schema, Any]:
         made = self._apply(value, self._decided(value, self._layout.place((branch,)), base))
+        self._spend(_TRY)
         self._spend_on(made)
         return branch, made
 
@@ -180,13 +192,18 @@ class _Walk:
     def _spend_on(self, value: Any) -> None:
         level = [value]
         while level:
-            self._spend(len(level))
+            self._spend(len(level) * self._judged)
             level = list(chain.from_iterable(map(within, level)))
 
-    def _spend(self, steps: int) -> None:
-        self._steps -= steps
-        if self._steps < self._layout.work:
+    def _spend(self, looks: int) -> None:
+        self._looks += looks
+        if self._looks + self._layout.work > self._most:
             raise TooMuchError("too large to be held against this schema")
+
+    @property
+    def steps(self) -> int:
+        """What has been taken so far, the work of the layout included."""
+        return _LOOK * (self._looks + self._layout.work)
 
 
 def decoded(text: str, decode: Decode) -> dict[str, Any] | list[Any] | None:

@@ -17,6 +17,7 @@ from trustgraph_prompt.contract.instructions import PLAIN, Wording
 from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import Limits
+from trustgraph_prompt.contract.meter import MAX_CALL, Meter, TooMuchError
 from trustgraph_prompt.contract.normal import digest, shown
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import References
@@ -69,6 +70,7 @@ class Contract:
     discriminator: str | None = field(default=None, compare=False)
     _judge: Judge | Versions = field(default=Judge(), repr=False, compare=False)
     _build: Build | None = field(default=None, repr=False, compare=False)
+    _meter: Meter | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_schema(
@@ -234,6 +236,24 @@ class Contract:
         message = "; ".join(cut(str(issue), _MAX_MESSAGE) for issue in issues)
         raise StructuredOutputInvalid(message, response_schema=self.schema, issues=issues) from cause
 
+    def metered(self) -> Contract:
+        """The same contract for one answer: all that it judges is counted together, up to its limit of steps.
+
+        Once they are spent it accepts nothing more, and `issues` says so.
+        """
+        return replace(self, _meter=self._new_meter())
+
+    @property
+    def demand(self) -> int:
+        """How many steps it takes to judge a character of an answer, about."""
+        return self._judge.demand
+
+    @property
+    def spent(self) -> Issue | None:
+        """That the steps of a metered contract are spent; None where they are not."""
+        meter = self._meter
+        return Issue(Reason.EFFORT_SPENT, meter.message) if meter is not None and meter.is_spent else None
+
     def conform(self, value: Any) -> Any:
         """What the contract makes of a value before it is judged: extra keys dropped, scalars converted.
 
@@ -242,11 +262,12 @@ class Contract:
         """
         if self._judge.is_plain:
             return value
+        meter = self._meter or self._new_meter()
         if not self._is_list:
-            return self._judge.conform(value)
+            return self._judge.conform(value, meter)
         if not isinstance(value, list):
             return value
-        made = [self._judge.conform(item) for item in value]
+        made = [self._judge.conform(item, meter) for item in value]
         return value if all(map(is_, made, value)) else made
 
     def opened(self, value: Any, decode: Decode) -> Any:
@@ -257,36 +278,65 @@ class Contract:
         """
         if not (self.coerce or self.repair):
             return value
+        meter = self._meter or self._new_meter()
         if not self._is_list:
-            return self._judge.opened(value, decode)
+            return self._judge.opened(value, meter, decode)
         items = decoded(value, decode) if isinstance(value, str) else value
         if not isinstance(items, list):
             return value
-        made = [self._judge.opened(item, decode) for item in items]
+        made = [self._judge.opened(item, meter, decode) for item in items]
         return value if items is value and all(map(is_, made, value)) else made
 
-    def take(self, value: Any) -> tuple[Any, bool]:
-        """What the contract makes of a value, and whether it accepts it: `conform` and `accepts` in one."""
+    def take(self, value: Any, characters: int | None = None) -> tuple[Any, bool]:
+        """What the contract makes of a value, and whether it accepts it: `conform` and `accepts` in one.
+
+        `characters` are those that it was written in, where that is known: counting its steps is quicker.
+        """
+        meter = self._meter or self._new_meter()
         if not self._is_list:
-            return self._judge.take(value)
+            return self._judge.take(value, meter) if self._is_paid(value, characters) else (value, False)
         if not isinstance(value, list):
             return value, False
-        if self._judge.is_plain:
-            return value, self._judge.accepts_all(value)
-        taken = [self._judge.take(item) for item in value]
+        if self._judge.is_plain and self._meter is None:
+            return value, self._judge.accepts_plainly(value)
+        if not all(map(self._is_paid, value)):
+            return value, False
+        taken = [self._judge.take(item, meter) for item in value]
         made = [item for item, _ in taken]
         return value if all(map(is_, made, value)) else made, all(accepted for _, accepted in taken)
 
-    def take_all(self, values: list[Any]) -> list[Any] | None:
-        """What the contract makes of each of `values`, None unless it accepts all; the fast way for many."""
-        if self._judge.is_plain:
-            return values if self.accepts_all(values) else None
-        made: list[Any] = []
-        for value in values:
-            one, accepted = self.take(value)
-            if not accepted:
+    def take_all(
+        self, values: list[Any], characters: int | None = None, longest: int = 0
+    ) -> list[Any] | None:
+        """What the contract makes of each of `values`, None unless it accepts all; the fast way for many.
+
+        `characters` are those that all of them were written in, `longest` those of the longest. None, too,
+        where that is so much that they have to be counted one by one.
+        """
+        judge = self._judge
+        if characters is None:
+            if judge.is_plain and self._meter is None:
+                return values if self.accepts_all(values) else None
+            taken = [self.take(value) for value in values]
+            return [value for value, _ in taken] if all(accepted for _, accepted in taken) else None
+        each = judge.widest * longest
+        trial = Meter(self.name, self.limits.steps if self._meter is None else self._meter.left)
+        if each > MAX_CALL or judge.widest * characters > trial.left:
+            return None
+        trial.spend(judge.widest * characters)
+        if judge.is_plain:
+            if not judge.accepts_plainly(values, MAX_CALL // max(each, 1)):
                 return None
-            made.append(one)
+            made = values
+        else:
+            made = []
+            for value in values:
+                one, accepted = judge.take(value, trial)
+                if not accepted:
+                    return None
+                made.append(one)
+        if self._meter is not None:
+            self._meter.left = trial.left
         return made
 
     def accepts(self, value: object) -> bool:
@@ -294,28 +344,36 @@ class Contract:
 
         It is judged as `conform` makes it.
         """
-        if self._is_list:
-            return isinstance(value, list) and self._judge.accepts_all(value)
-        return self._judge.accepts(value)
+        return self.take(value)[1]
 
     def accepts_all(self, values: Iterable[object]) -> bool:
         """Whether each of `values` is accepted; the fast way to ask about many, the fastest for a list."""
-        if self._is_list:
-            return all(map(self.accepts, values))
-        return self._judge.accepts_all(values)
+        if self._judge.is_plain and not self._is_list and self._meter is None and isinstance(values, list):
+            return self._judge.accepts_plainly(values)
+        return all(map(self.accepts, values))
 
-    def issues(self, value: object) -> tuple[Issue, ...]:
+    def issues(self, value: object, characters: int | None = None) -> tuple[Issue, ...]:
         """What is wrong with `value`, a few issues at most: empty exactly where `accepts` says yes.
 
         Slow; for what was refused.
         """
-        if self.accepts(value):
+        if self.take(value, characters)[1]:
             return ()
-        if not self._is_list:
-            return self._judge.issues(value)
-        if not isinstance(value, list):
+        meter = self._meter or self._new_meter()
+        if self._is_list and not isinstance(value, list):
             return (Issue(Reason.WRONG_CONTAINER, f"expected an array of values, found {show(value)}"),)
-        return tuple(islice(self._issues_of_items(value), MAX_ISSUES))
+        items = value if self._is_list and isinstance(value, list) else None
+        try:
+            for one in [value] if items is None else items:
+                meter.spend(self._judge.effort(one, characters))
+            found = (
+                self._judge.issues(value, meter)
+                if items is None
+                else tuple(islice(self._issues_of_items(items, meter), MAX_ISSUES))
+            )
+        except TooMuchError as error:
+            found = (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
+        return (Issue(Reason.EFFORT_SPENT, meter.message),) if meter.is_spent else found
 
     def instructions(self, wording: Wording = PLAIN) -> str:
         """What tells a model how to write its answer; nothing where that is text.
@@ -341,10 +399,29 @@ class Contract:
     def _is_list(self) -> bool:
         return self.many and self.format == "json"
 
-    def _issues_of_items(self, items: list[Any]) -> Iterator[Issue]:
+    def _new_meter(self) -> Meter:
+        return Meter(self.name, self.limits.steps)
+
+    def _is_paid(self, value: Any, characters: int | None = None) -> bool:
+        """Whether there are steps left for the schema of one value; nobody counts them without a meter."""
+        meter = self._meter
+        if meter is None:
+            return True
+        if characters is not None:  # as of nearly all values
+            steps = self._judge.widest * characters
+            if steps <= MAX_CALL and steps <= meter.left:
+                meter.left -= steps
+                return True
+        try:
+            meter.spend(self._judge.effort(value, characters))
+        except TooMuchError:
+            return False
+        return True
+
+    def _issues_of_items(self, items: list[Any], meter: Meter) -> Iterator[Issue]:
         for index, item in enumerate(items):
-            if not self._judge.accepts(item):
-                for issue in self._judge.issues(item):
+            if not self._judge.take(item, meter)[1]:
+                for issue in self._judge.issues(item, meter):
                     yield replace(issue, path=f"/{index}{issue.path}")
 
     def _hash(self, unversioned: JsonSchema | None) -> str:

@@ -8,10 +8,10 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import Any
 
+from trustgraph_prompt.contract.meter import MAX_CALL, MAX_STEPS, VALUE
 from trustgraph_prompt.contract.references import BY_NAME, References, within
 from trustgraph_prompt.errors import ContractError
 
-MAX_EFFORT = 50_000_000  # about a second
 _SMALL = 1_000  # subschemas to each value: no reason to measure values
 
 # What a subschema applies. Of those `apart`, no two meet the same member or element; those `together` may.
@@ -35,13 +35,17 @@ _REFERS = ("$ref", "$dynamicRef", "$recursiveRef")
 _COUNTS = frozenset((*_APPLIES, *_REFERS))
 _LEAF = 0  # no object has this id
 
+# What takes longer than other keywords, and how many times as long.
+_MULTIPLE = 100  # `multipleOf`
+_COMPARED = 6  # each part of a container that a value is compared with
+
 
 class Effort:
     """How many subschemas meet a value and what is within it, at most.
 
     `has_alternatives` is whether there is an `anyOf` or `oneOf` in the schema. Raises `ContractError` where
-    it asks more than `MAX_EFFORT` of every value, and where a reference leads back to itself or names its
-    target by anything but a JSON Pointer or an anchor.
+    it takes more than `MAX_CALL` steps for every value, and where a reference leads back to itself or names
+    its target by anything but a JSON Pointer or an anchor.
     """
 
     def __init__(self, references: References, depth: int) -> None:
@@ -49,7 +53,7 @@ class Effort:
         self.has_alternatives = graph.has_alternatives
         self._depth = depth
         self._levels = _levels(graph.nodes, depth)
-        if self._levels[0] > MAX_EFFORT:
+        if self._levels[0] * VALUE > MAX_CALL:
             raise ContractError("the schema is too large once its references are followed")
 
     @property
@@ -62,16 +66,31 @@ class Effort:
         """Whether the schema asks nothing of what is nested deep enough; a recursive one has no end."""
         return self._levels[-1] == 0
 
-    def exceeds(self, limit: int, value: object) -> bool:
-        """Whether it takes more than `limit` to judge `value`, or the value is nested too deep for it."""
-        effort, depth, level = 0, 0, [value]
-        while level and effort <= limit:
-            effort += len(level) * self._levels[min(depth, len(self._levels) - 1)]
+    @property
+    def widest(self) -> int:
+        """How many subschemas meet one value at most, whatever its depth: steps for each character."""
+        return max(self._levels)
+
+    def of(self, value: object, most: int) -> int:
+        """How many steps it takes to judge `value`; more than `most` where it is nested too deep for it."""
+        steps, depth, level = 0, 0, [value]
+        while level and steps <= most:
+            each = self._levels[min(depth, len(self._levels) - 1)]
+            if not each:  # nor is anything asked of what is within
+                break
+            if depth > self._depth:
+                return most + 1
+            steps += each * (VALUE * len(level) + sum(map(_length, level)))
             level = list(chain.from_iterable(map(within, level)))
             depth += 1
-            if level and depth > self._depth and self._levels[-1]:
-                return True
-        return effort > limit
+        return steps
+
+
+def _length(value: object) -> int:
+    """Characters of a string, or of the keys of an object."""
+    if isinstance(value, str):
+        return len(value)
+    return sum(map(len, value)) if isinstance(value, dict) else 0
 
 
 @dataclass
@@ -99,7 +118,7 @@ def _levels(nodes: list[_Node], depth: int) -> list[int]:
         for index in order:
             node = nodes[index]
             met = node.own if above is None else _within_reach(node, above)
-            level[index] = min(met + sum(level[other] for other in node.in_place), MAX_EFFORT + 1)
+            level[index] = min(met + sum(level[other] for other in node.in_place), MAX_STEPS + 1)
         if level == above:
             break
         levels.append(level[0])
@@ -107,12 +126,12 @@ def _levels(nodes: list[_Node], depth: int) -> list[int]:
 
 
 def _own(schema: Mapping[str, Any]) -> int:
-    """The subschema itself, and the containers that a value is compared with, part by part."""
+    """The subschema itself, what of it takes long, and the containers that a value is compared with."""
     level = [one for one in schema.get("enum", ()) if isinstance(one, dict | list)]
     level += within(schema.get("const"))
-    count = 1
+    count = 1 + (_MULTIPLE if "multipleOf" in schema else 0)
     while level:
-        count += len(level)
+        count += _COMPARED * len(level)
         level = list(chain.from_iterable(map(within, level)))
     return count
 
@@ -172,7 +191,8 @@ class _Graph:
             held = schema[keyword]
             one_or_more = within(held) if keyword in BY_NAME or isinstance(held, list) else (held,)
             for subschema in one_or_more:
-                target += self._number(subschema)
+                is_pattern = keyword == "patternProperties"  # which is held against each name
+                target += self._number({} if is_pattern and isinstance(subschema, bool) else subschema)
         for _, subschema in self._references.of(schema):
             node.in_place += self._number(subschema)
         self.has_alternatives |= "anyOf" in schema or "oneOf" in schema

@@ -9,10 +9,11 @@ from typing import Any
 import jsonschema_rs
 
 from trustgraph_prompt.contract.branches import branches_of, chosen_by, discriminator_of
+from trustgraph_prompt.contract.meter import Meter, TooMuchError
 from trustgraph_prompt.contract.pointer import follow, pointer
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.surrogates import judged, readable
-from trustgraph_prompt.contract.validator import TooMuchError, Validator
+from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import Issue, Reason
 
 MAX_ISSUES = 20
@@ -29,14 +30,14 @@ _REASONS = {
 _VALUES = ("enum", "const")
 
 
-def explain(validator: Validator, value: object) -> tuple[Issue, ...]:
+def explain(validator: Validator, value: object, meter: Meter) -> tuple[Issue, ...]:
     """The issues of a value that `validator` refuses, at most `MAX_ISSUES`, never none.
 
     Where a `oneOf` or `anyOf` refuses, only the branch that was meant is reported: the one that the
     discriminator names, else the one that comes nearest.
     """
     try:
-        issues = judged(lambda one: _explained(validator, one), value)
+        issues = judged(lambda one: _explained(validator, one, meter), value)
     except TooMuchError as error:
         issues = (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
     except ValueError:  # the library looks only so deep for reasons
@@ -46,8 +47,8 @@ def explain(validator: Validator, value: object) -> tuple[Issue, ...]:
     return issues or (Issue(Reason.SCHEMA_VALUE_ERROR, "does not meet the schema"),)
 
 
-def _explained(validator: Validator, value: object) -> tuple[Issue, ...]:
-    found = islice(_issues(validator.errors(value), validator.references), MAX_ISSUES)
+def _explained(validator: Validator, value: object, meter: Meter) -> tuple[Issue, ...]:
+    found = islice(_issues(validator.errors(value, meter), validator.references), MAX_ISSUES)
     return tuple(dict.fromkeys(found))
 
 

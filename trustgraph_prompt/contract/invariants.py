@@ -2,19 +2,20 @@
 
 A rule is an expression of Jinja. Its syntax tree is turned into functions of ours: what is not turned does
 not run. There are no loops, calls or powers, and arithmetic is of numbers only, so that a rule takes at most
-its number of parts times the size of the object.
+its number of parts times the size of the object; the meter of the answer counts what it takes.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
+from trustgraph_prompt.contract.meter import VALUE, Meter, TooMuchError, size
 from trustgraph_prompt.errors import ContractError
 
 MAX_SOURCE = 2_000
@@ -27,7 +28,18 @@ WHOLE = "this"
 
 _JINJA = Environment()
 
-Evaluate = Callable[[Mapping[str, Any]], Any]
+_PART = 80
+"""Steps of a part of a rule, of a member that is put at its disposal, and of an item that `in` looks at."""
+
+
+class Scope(NamedTuple):
+    """What the names of a rule stand for, and what counts the steps that it takes."""
+
+    names: Mapping[str, Any]
+    meter: Meter
+
+
+Evaluate = Callable[[Scope], Any]
 
 
 class Invariant(NamedTuple):
@@ -58,20 +70,26 @@ class Rule:
 
     def __init__(self, invariant: Invariant) -> None:
         self.message = invariant.message or f"{invariant.rule} does not hold"
-        self._evaluate = _Compiler(invariant.rule).compile()
+        compiler = _Compiler(invariant.rule)
+        self._evaluate = compiler.compile()
+        self._steps = _PART * compiler.parts
 
-    def failure(self, names: Mapping[str, Any]) -> str | None:
-        """What to say where the rule does not hold for these names; None where it does."""
+    def failure(self, scope: Scope) -> str | None:
+        """What to say where the rule does not hold; None where it does. Raises `TooMuchError`."""
+        scope.meter.spend(self._steps)
         try:
-            return None if self._evaluate(names) else self.message
+            return None if self._evaluate(scope) else self.message
+        except TooMuchError:
+            raise
         except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
             return f"{self.message} (cannot be evaluated: {error})"
 
 
-def failures(rules: Iterable[Rule], value: Any) -> Iterator[str]:
-    """What the rules that do not hold for a value have to say."""
-    names = {WHOLE: value, **value} if isinstance(value, dict) else {WHOLE: value}
-    found = (rule.failure(names) for rule in rules)
+def failures(rules: Sequence[Rule], value: Any, meter: Meter) -> Iterator[str]:
+    """What the rules that do not hold for a value have to say. Raises `TooMuchError`."""
+    names = {WHOLE: value, **value} if rules and isinstance(value, dict) else {WHOLE: value}
+    scope = Scope(names, meter)
+    found = (rule.failure(scope) for rule in rules)
     return (message for message in found if message is not None)
 
 
@@ -98,6 +116,8 @@ class _Missing:
 
 _MISSING = _Missing()
 
+_LARGE = (str, list, dict)
+
 
 def _plain(value: Any) -> Any:
     return None if value is _MISSING else value
@@ -106,7 +126,7 @@ def _plain(value: Any) -> Any:
 class _Compiler:
     def __init__(self, source: str) -> None:
         self._source = source
-        self._parts = 0
+        self.parts = 0
 
     def compile(self) -> Evaluate:
         source = self._source
@@ -131,49 +151,49 @@ class _Compiler:
 
     def _of(self, node: nodes.Node) -> Evaluate:
         """The function of a part; what it gives may be `_MISSING`."""
-        self._parts += 1
-        if self._parts > MAX_PARTS:
+        self.parts += 1
+        if self.parts > MAX_PARTS:
             raise ContractError("the rule is too large", found="more", expected=f"at most {MAX_PARTS} parts")
         match node:
             case nodes.Const(value=value) if value is None or isinstance(value, str | bool | int | float):
-                return lambda names: value
+                return lambda scope: value
             case nodes.List(items=items) | nodes.Tuple(items=items):
                 made = [self._value(item) for item in items]
-                return lambda names: [one(names) for one in made]
+                return lambda scope: [one(scope) for one in made]
             case nodes.Name(name=name):
-                return lambda names: names.get(name, _MISSING)
+                return lambda scope: scope.names.get(name, _MISSING)
             case nodes.Getattr(node=inner, attr=key):
                 return self._item(inner, nodes.Const(key))
             case nodes.Getitem(node=inner, arg=argument):
                 return self._item(inner, argument)
             case nodes.Not(node=inner):
                 negated = self._value(inner)
-                return lambda names: not negated(names)
+                return lambda scope: not negated(scope)
             case nodes.And(left=left, right=right):
                 one, other = self._value(left), self._value(right)
-                return lambda names: one(names) and other(names)
+                return lambda scope: one(scope) and other(scope)
             case nodes.Or(left=left, right=right):
                 one, other = self._value(left), self._value(right)
-                return lambda names: one(names) or other(names)
+                return lambda scope: one(scope) or other(scope)
             case nodes.CondExpr(test=test, expr1=first, expr2=second):
                 asked, yes = self._value(test), self._value(first)
                 no = self._value(second or nodes.Const(None))
-                return lambda names: yes(names) if asked(names) else no(names)
+                return lambda scope: yes(scope) if asked(scope) else no(scope)
             case nodes.Compare():
                 return self._compare(node)
             case nodes.BinExpr(left=left, right=right) if type(node) in _ARITHMETIC:
                 return _calculate(_ARITHMETIC[type(node)], self._value(left), self._value(right))
             case nodes.Neg(node=inner):
-                return _calculate(operator.sub, lambda names: 0, self._value(inner))
+                return _calculate(operator.sub, lambda scope: 0, self._value(inner))
             case nodes.Filter(node=nodes.Expr() as inner, name=name, args=[], kwargs=[]) if name in FILTERS:
                 given, function = self._value(inner), FILTERS[name]
-                return lambda names: function(given(names))
+                return lambda scope: function(_counted(given(scope), scope.meter))
             case nodes.Test(node=inner, name="defined" | "undefined" as name, args=[]):
                 asked = self._of(inner)
-                return lambda names: (asked(names) is _MISSING) == (name == "undefined")
+                return lambda scope: (asked(scope) is _MISSING) == (name == "undefined")
             case nodes.Test(node=inner, name="none", args=[]):
                 asked = self._value(inner)
-                return lambda names: asked(names) is None
+                return lambda scope: asked(scope) is None
         raise ContractError(
             f"{_described(node)} is not available in rules", found=self._source, expected=AVAILABLE
         )
@@ -181,20 +201,22 @@ class _Compiler:
     def _value(self, node: nodes.Node) -> Evaluate:
         """The function of a part, which gives null for what is not there."""
         function = self._of(node)
-        return lambda names: _plain(function(names))
+        return lambda scope: _plain(function(scope))
 
     def _item(self, inner: nodes.Node, argument: nodes.Node) -> Evaluate:
         container, key = self._value(inner), self._value(argument)
-        return lambda names: _item(container(names), key(names))
+        return lambda scope: _item(container(scope), key(scope))
 
     def _compare(self, node: nodes.Compare) -> Evaluate:
         first = self._value(node.expr)
         others = [(_COMPARISONS[operand.op], self._value(operand.expr)) for operand in node.ops]
 
-        def compare(names: Mapping[str, Any]) -> bool:
-            left = first(names)
+        def compare(scope: Scope) -> bool:
+            left = first(scope)
             for holds, other in others:
-                right = other(names)
+                right = other(scope)
+                if isinstance(right, _LARGE):
+                    scope.meter.spend(_steps(holds, left, right))
                 if not holds(left, right):
                     return False
                 left = right
@@ -212,8 +234,8 @@ def _item(container: Any, key: Any) -> Any:
 
 
 def _calculate(function: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate) -> Evaluate:
-    def calculate(names: Mapping[str, Any]) -> Any:
-        result = function(_number(left(names)), _number(right(names)))
+    def calculate(scope: Scope) -> Any:
+        result = function(_number(left(scope)), _number(right(scope)))
         if isinstance(result, int) and result.bit_length() > MAX_BITS:
             raise ValueError("a number becomes too large")
         if isinstance(result, float) and not math.isfinite(result):
@@ -248,6 +270,28 @@ def _within(left: Any, right: Any) -> bool:
     if isinstance(right, dict):
         return isinstance(left, str) and left in right
     return any(_same(left, item) for item in right) if isinstance(right, list) else left in right
+
+
+def _steps(holds: Callable[[Any, Any], bool], left: Any, right: Any) -> int:
+    """Of a comparison with a string or a container."""
+    if isinstance(right, str):
+        return len(right)
+    if holds in (_within, _not_within):
+        each = _PART if not isinstance(left, _LARGE) else _PART + size(left)
+        return each * len(right) if isinstance(right, list) else _PART
+    is_alike = type(left) is type(right) and len(left) == len(right)
+    return size(left) if is_alike else 0  # which is seen at once
+
+
+def _counted(value: Any, meter: Meter) -> Any:
+    """What is given to a filter; some of them go through all of a string."""
+    if isinstance(value, str):
+        meter.spend(VALUE * len(value))
+    return value
+
+
+def _not_within(left: Any, right: Any) -> bool:
+    return not _within(left, right)
 
 
 def _length(value: Any) -> int:
@@ -294,7 +338,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "gt": _ordered(operator.gt),
     "gteq": _ordered(operator.ge),
     "in": _within,
-    "notin": lambda left, right: not _within(left, right),
+    "notin": _not_within,
 }
 FILTERS: dict[str, Callable[[Any], Any]] = {
     "length": _length,

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from trustgraph_prompt.contract.conform import Conformer, Decode
 from trustgraph_prompt.contract.explain import MAX_ISSUES, explain, unexpected
 from trustgraph_prompt.contract.invariants import Rule, failures
+from trustgraph_prompt.contract.meter import Meter, TooMuchError
 from trustgraph_prompt.contract.schema import Schema, compile_schema
 from trustgraph_prompt.contract.surrogates import judged
-from trustgraph_prompt.contract.validator import TooMuchError, Validator
+from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import Issue, Reason
 
 Extra = Literal["forbid", "ignore"]
+
+# Steps for each character of a value, about; those for each subschema that may meet it come first.
+_EXPLAINING = 100  # each may find an error; of a schema as people write them, only a few do
+_USUAL = 4
+_TRYING = 60
+_LOOKING = 50
+_RULE = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +36,19 @@ class Judge:
     stripper: Conformer | None = None
     opener: Conformer | None = None
     is_plain: bool = field(init=False)
+    widest: int = field(init=False)
+    """Steps for each character of a value, at most."""
+    demand: int = field(init=False)
+    """The same, about, with all that is done beyond the schema."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_plain", not (self.rules or self.conformer or self.stripper))
+        conformers = (self.conformer, self.stripper)
+        widest = 0 if self.validator is None else self.validator.widest
+        object.__setattr__(self, "widest", widest)
+        judging = widest + _EXPLAINING * max(widest - _USUAL, 0)
+        conforming = sum(map(bool, conformers)) * (_LOOKING + _TRYING * widest)
+        object.__setattr__(self, "demand", judging + conforming + _RULE * len(self.rules))
 
     @classmethod
     def of(
@@ -53,52 +72,52 @@ class Judge:
         """The names of all properties that the schema declares anywhere."""
         return frozenset() if self.validator is None else self.validator.names
 
-    def conform(self, value: Any) -> Any:
+    def effort(self, value: Any, characters: int | None) -> int:
+        """How many steps the schema takes for a value. Raises `TooMuchError`, as `Validator.effort`."""
+        return 0 if self.validator is None else self.validator.effort(value, characters)
+
+    def conform(self, value: Any, meter: Meter) -> Any:
         """What is judged in place of the value; the value itself where that would take too much."""
         try:
-            return value if self.conformer is None else self.conformer.of(value)
+            return value if self.conformer is None else self.conformer.of(value, meter)
         except TooMuchError:
             return value
 
-    def opened(self, value: Any, decode: Decode) -> Any:
+    def opened(self, value: Any, meter: Meter, decode: Decode) -> Any:
         """The value with the lists and objects that strings say where there must be one; perhaps itself."""
         try:
-            return value if self.opener is None else self.opener.of(value, decode)
+            return value if self.opener is None else self.opener.of(value, meter, decode)
         except TooMuchError:
             return value
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the value, made to conform, is what it must be."""
-        return self.take(value)[1]
-
-    def take(self, value: Any) -> tuple[Any, bool]:
+    def take(self, value: Any, meter: Meter) -> tuple[Any, bool]:
         """What is judged in place of the value, and whether that is what it must be."""
         try:
             if self.is_plain:
                 return value, self._meets_schema(value)
             if self.conformer is not None:
-                value = self.conformer.of(value)
+                value = self.conformer.of(value, meter)
             return value, (
                 self._meets_schema(value)
-                and (self.stripper is None or self.stripper.of(value) is value)
-                and next(failures(self.rules, value), None) is None
+                and (self.stripper is None or self.stripper.of(value, meter) is value)
+                and next(failures(self.rules, value, meter), None) is None
             )
         except ValueError:  # it would take too much to tell
             return value, False
 
-    def accepts_all(self, values: Iterable[Any]) -> bool:
-        """Whether each of the values is accepted."""
-        if not self.is_plain or not isinstance(values, list):
-            return all(map(self.accepts, values))
+    def accepts_plainly(self, values: list[Any], at_once: int | None = None) -> bool:
+        """Whether the schema, which is all there is, accepts each of the values."""
+        if self.validator is None:
+            return True
         try:
-            return self.validator is None or judged(self.validator.are_valid, values)
+            return judged(partial(self.validator.are_valid, at_once=at_once), values)
         except ValueError:
             return False
 
-    def issues(self, value: Any) -> tuple[Issue, ...]:
-        """What is wrong, at most `MAX_ISSUES`: empty exactly where `accepts` says yes."""
+    def issues(self, value: Any, meter: Meter) -> tuple[Issue, ...]:
+        """What is wrong, at most `MAX_ISSUES`: empty exactly where `take` accepts it."""
         try:
-            found = dict.fromkeys(self._issues(value if self.conformer is None else self.conformer.of(value)))
+            found = dict.fromkeys(self._issues(value, meter))
         except TooMuchError as error:
             return (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
         return tuple(found)[:MAX_ISSUES]
@@ -106,16 +125,18 @@ class Judge:
     def _meets_schema(self, value: Any) -> bool:
         return self.validator is None or judged(self.validator.is_valid, value)
 
-    def _issues(self, value: Any) -> Iterator[Issue]:
+    def _issues(self, value: Any, meter: Meter) -> Iterator[Issue]:
+        if self.conformer is not None:
+            value = self.conformer.of(value, meter)
         try:
             fits = self._meets_schema(value)
         except ValueError:  # the explanation will say so
             fits = False
         if not fits and self.validator is not None:
-            yield from explain(self.validator, value)
-        if self.stripper is not None and (stripped := self.stripper.of(value)) is not value:
+            yield from explain(self.validator, value, meter)
+        if self.stripper is not None and (stripped := self.stripper.of(value, meter)) is not value:
             fits = False
             yield from unexpected(value, stripped)
         if fits:  # a rule is about what is there as it should be
-            for message in failures(self.rules, value):
+            for message in failures(self.rules, value, meter):
                 yield Issue(Reason.INVARIANT_VIOLATION, message)

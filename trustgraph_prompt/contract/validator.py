@@ -10,21 +10,20 @@ from urllib.parse import quote
 import jsonschema_rs
 import orjson
 
-from trustgraph_prompt.contract.effort import MAX_EFFORT, Effort
+from trustgraph_prompt.contract.effort import Effort
+from trustgraph_prompt.contract.meter import MAX_CALL, MAX_STEPS, Meter, TooMuchError
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import References
 
-_EXPLAINED = 50_000  # subschemas; each may find an error, which takes a kilobyte or two
+_EXPLAINED = 40_000  # steps; each subschema may find an error, which takes a kilobyte or two
+_EXPLANATION = 100  # times the steps of the verdict: an error takes microseconds
+_TOO_LARGE = "too large, or nested too deep, to be held against this schema"
 _ADDRESS = "contract:///this"  # under which other schemas refer to this one
 
 _NEWER_FORMATS = (
     *("duration", "uuid", "idn-hostname", "iri", "iri-reference", "uri-reference", "uri-template"),
     *("json-pointer", "relative-json-pointer"),
 )
-
-
-class TooMuchError(ValueError):
-    """It would take too much to judge a value."""
 
 
 class Validator:
@@ -39,6 +38,7 @@ class Validator:
         self.references = References(schema if isinstance(schema, dict) else {})
         self._compiled = self._compile(schema)
         self._effort = Effort(self.references, depth)
+        self.widest = self._effort.widest  # steps for each character of a value, at most
         self._is_bounded = self._effort.is_small and self._effort.has_end
         self.is_valid: Callable[[Any], bool] = self._compiled.is_valid if self._is_bounded else self._is_valid
 
@@ -48,18 +48,36 @@ class Validator:
         schemas = self.references.subschemas()
         return frozenset(name for _, schema in schemas for name in schema.get("properties", ()))
 
-    def are_valid(self, values: list[Any]) -> bool:
-        """Whether each of the values is."""
-        if self._is_bounded or self._is_harmless(values):
+    def are_valid(self, values: list[Any], at_once: int | None = None) -> bool:
+        """Whether each of the values is; `at_once` so many are judged in one call of native code."""
+        if not (self._is_bounded or self._is_harmless(values)):
+            return all(map(self.is_valid, values))
+        if at_once is None or at_once >= len(values):
             return self._list.is_valid(values)
-        return all(map(self.is_valid, values))
+        parts = (values[start : start + at_once] for start in range(0, len(values), at_once))
+        return all(map(self._list.is_valid, parts))
 
-    def errors(self, value: Any) -> Iterable[jsonschema_rs.ValidationError]:
+    def effort(self, value: Any, characters: int | None = None) -> int:
+        """How many steps it takes to judge a value of so many `characters`, None where nobody counted them.
+
+        Raises `TooMuchError` for more than one call of native code may take.
+        """
+        if characters is not None and characters * self.widest <= MAX_CALL:
+            return characters * self.widest
+        steps = self._effort.of(value, MAX_CALL)
+        if steps > MAX_CALL:
+            raise TooMuchError(_TOO_LARGE)
+        return steps
+
+    def errors(self, value: Any, meter: Meter) -> Iterable[jsonschema_rs.ValidationError]:
         """What is wrong with a value that is not valid; only the first of it where that may be much."""
-        if not self._effort.exceeds(_EXPLAINED, value):
+        steps = self._effort.of(value, _EXPLAINED)
+        if steps <= _EXPLAINED:
+            if not meter.may_explain(_EXPLANATION * steps):
+                raise TooMuchError("does not meet the schema; there is too much of the answer to say where")
+            meter.spend(_EXPLANATION * steps)
             return self._compiled.iter_errors(value)
-        if self._effort.exceeds(MAX_EFFORT, value):
-            raise TooMuchError("too large, or nested too deep, to be held against this schema")
+        meter.spend(self.effort(value))
         if self._effort.has_alternatives:  # the first error would come with all of theirs
             raise TooMuchError("does not meet the schema, and is too large to say where")
         try:
@@ -77,8 +95,8 @@ class Validator:
         return self._compile({"pattern": pattern})
 
     def _is_valid(self, value: Any) -> bool:
-        if not self._is_harmless(value) and self._effort.exceeds(MAX_EFFORT, value):
-            raise TooMuchError("too large, or nested too deep, to be held against this schema")
+        if not self._is_harmless(value) and self._effort.of(value, MAX_STEPS) > MAX_STEPS:
+            raise TooMuchError(_TOO_LARGE)
         return self._compiled.is_valid(value)
 
     def _is_harmless(self, value: Any) -> bool:

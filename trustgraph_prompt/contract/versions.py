@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract.conform import Decode
 from trustgraph_prompt.contract.explain import show
 from trustgraph_prompt.contract.judge import Judge
+from trustgraph_prompt.contract.meter import Meter
 from trustgraph_prompt.contract.schema import Schema, plain_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 
@@ -75,6 +76,10 @@ class Versions:
     def __init__(self, versions: Mapping[Version, Versioned], unversioned: Judge) -> None:
         self._versions = versions
         self._unversioned = unversioned
+        judges = [unversioned, *(one.judge for one in versions.values())]
+        self._widest = max(judges, key=lambda judge: judge.widest)
+        self.widest = 2 * self._widest.widest
+        self.demand = 2 * max(judge.demand for judge in judges)
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -82,39 +87,38 @@ class Versions:
         judges = [self._unversioned, *(one.judge for one in self._versions.values())]
         return frozenset().union(*(judge.names for judge in judges))
 
-    def conform(self, value: Any) -> Any:
+    def effort(self, value: Any, characters: int | None) -> int:
+        """How many steps the schemas take for a value, which is held against two of them at most."""
+        return 2 * self._widest.effort(value, characters)
+
+    def conform(self, value: Any, meter: Meter) -> Any:
         """What is judged in place of the value."""
-        judge, judged = self._chosen(value)
-        return value if judge is None else _unshown(judge.conform(judged), judged, value)
+        judge, judged = self._chosen(value, meter)
+        return value if judge is None else _unshown(judge.conform(judged, meter), judged, value)
 
-    def opened(self, value: Any, decode: Decode) -> Any:
+    def opened(self, value: Any, meter: Meter, decode: Decode) -> Any:
         """The value with the lists and objects that strings say, as its version wants them."""
-        judge, judged = self._chosen(value)
-        return value if judge is None else _unshown(judge.opened(judged, decode), judged, value)
+        judge, judged = self._chosen(value, meter)
+        return value if judge is None else _unshown(judge.opened(judged, meter, decode), judged, value)
 
-    def accepts(self, value: Any) -> bool:
-        """Whether the value is what its version says."""
-        judge, judged = self._chosen(value)
-        return judge is not None and judge.accepts(judged)
-
-    def take(self, value: Any) -> tuple[Any, bool]:
+    def take(self, value: Any, meter: Meter) -> tuple[Any, bool]:
         """What is judged in place of the value, and whether that is what its version says."""
-        judge, judged = self._chosen(value)
+        judge, judged = self._chosen(value, meter)
         if judge is None:
             return value, False
-        made, accepted = judge.take(judged)
+        made, accepted = judge.take(judged, meter)
         return _unshown(made, judged, value), accepted
 
-    def accepts_all(self, values: Iterable[Any]) -> bool:
-        """Whether each of the values is accepted."""
-        return all(map(self.accepts, values))
+    def accepts_plainly(self, values: list[Any], at_once: int | None = None) -> bool:
+        """Never asked: there is no one schema for all."""
+        raise NotImplementedError
 
-    def issues(self, value: Any) -> tuple[Issue, ...]:
-        """What is wrong: empty exactly where `accepts` says yes."""
-        judge, judged = self._chosen(value)
-        return (self._unsupported(value),) if judge is None else judge.issues(judged)
+    def issues(self, value: Any, meter: Meter) -> tuple[Issue, ...]:
+        """What is wrong: empty exactly where `take` accepts it."""
+        judge, judged = self._chosen(value, meter)
+        return (self._unsupported(value),) if judge is None else judge.issues(judged, meter)
 
-    def _chosen(self, value: Any) -> tuple[Judge | None, Any]:
+    def _chosen(self, value: Any, meter: Meter) -> tuple[Judge | None, Any]:
         """The judge of a value, and what it is shown; none where the version is not supported."""
         if not isinstance(value, dict) or PROPERTY not in value:
             return self._unversioned, value
@@ -129,7 +133,7 @@ class Versions:
             shown = {name: item for name, item in value.items() if name != PROPERTY}
         elif version != named:
             shown = {**value, PROPERTY: str(version)}
-        return (newer if version < named and not judge.accepts(shown) else judge), shown
+        return (newer if version < named and not judge.take(shown, meter)[1] else judge), shown
 
     def _unsupported(self, value: Any) -> Issue:
         known = " or ".join(f"{major}.x" for major in sorted({one.major for one in self._versions}))

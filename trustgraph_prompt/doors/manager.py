@@ -10,17 +10,19 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, cast, get_args
 
 import orjson
 
+from trustgraph_prompt.beside import beside
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import ConfigError, ContractError, Issue, PromptError, Reason, RenderError
 from trustgraph_prompt.prompts import PromptDefinition, Template
 from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, system_template
 from trustgraph_prompt.prompts.template import Dialect
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
+from trustgraph_prompt.reader.reading import steps
 
 __all__ = ["Llm", "Prompt", "PromptManager"]
 
@@ -118,9 +120,10 @@ class PromptManager:
             case "text":
                 return answer
             case "json":
-                return self._value(id, answer, contract)
+                work: Callable[[], Any] = partial(self._value, id, answer, contract)
             case "jsonl":
-                return self._objects(answer, contract)
+                work = partial(self._objects, answer, contract)
+        return await beside(work, steps(len(answer), contract))
 
     def parse_json(self, text: str) -> Any:
         """The JSON value in an answer. Raises `json.JSONDecodeError`, as TrustGraph's does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, repeat
 from typing import TYPE_CHECKING, Any
@@ -37,14 +38,17 @@ _EMPTY_ARRAY = re.compile(r"(?:\A|\n)[ \t]*\[\s*\][ \t\r]*(?:\n|\Z)")
 
 
 class Objects:
-    """Collects what a scanner finds: the objects that meet the contract, and what was refused."""
+    """Collects what a scanner finds: the objects that meet the contract, and what was refused.
+
+    Repair counts its steps by itself: it is done while text is scanned, a chunk ahead of all other judging.
+    """
 
     def __init__(self, contract: Contract) -> None:
         self.accepted: list[Any] = []
         self.rejected: list[Rejected] = []
         self.retracted: list[Any] = []
         self.repaired: list[Repaired] = []
-        self._contract = contract
+        self._contract = contract.metered()
         self._limits = contract.limits
         self._scanner = Scanner(
             contract.limits,
@@ -55,6 +59,7 @@ class Objects:
         self._aside = (0, 0)
         self._says_nothing = False
         self._refused = 0
+        self._has_enough = False  # and nothing more is judged
         self._given: int | None = None  # how many objects were given before the end; None is all
 
     def feed(self, text: str) -> list[Any]:
@@ -64,7 +69,7 @@ class Objects:
     @property
     def _is_full(self) -> bool:
         """Whether the rest of the text is left unread."""
-        return self._scanner.full or self._refused > MAX_REFUSED
+        return self._scanner.full or self._has_enough
 
     def close(self, rest: str, finish_reason: str | None) -> Outcome:
         """What all of the text says, of which `rest` is the end; `calls` is left to the caller."""
@@ -102,6 +107,8 @@ class Objects:
     def _reason(self, truncated: bool | None, says_nothing: bool) -> Reason:
         if self.accepted:
             return Reason.SUCCESS
+        if self._contract.spent:
+            return Reason.EFFORT_SPENT
         if self.rejected:
             return self.rejected[0].issues[0].reason
         if says_nothing:
@@ -109,6 +116,8 @@ class Objects:
         return Reason.TRUNCATED if truncated else Reason.EXTRACTION_FAILED
 
     def _issues(self, reason: Reason) -> tuple[Issue, ...]:
+        if spent := self._contract.spent:
+            return (replace(spent, message=f"{spent.message}: the rest was not read"),)
         if self._is_full:
             most = f"{self._limits.objects:,} objects, or {MAX_REFUSED:,} of them refused"
             return (Issue(Reason.TRUNCATED, f"more than {most}: the rest was not read"),)
@@ -122,7 +131,7 @@ class Objects:
     def _collect(self, finds: list[Find]) -> list[Any]:
         fresh: list[Any] = []
         for find in finds:
-            if self._refused > MAX_REFUSED:
+            if self._has_enough:
                 break
             if isinstance(find, Values):
                 fresh += self._judge_all(find)
@@ -154,12 +163,15 @@ class Objects:
 
     def _judge_all(self, run: Values) -> list[Any]:
         """The accepted ones among the values of a run, as the contract takes them."""
-        if len(run.values) > 1 and (taken := self._contract.take_all(run.values)) is not None:
-            self.accepted += taken
-            return taken
+        if len(run.values) > 1:
+            sizes = list(map(len, run.raws))
+            together = self._contract.take_all(run.values, sum(sizes), max(sizes))
+            if together is not None:
+                self.accepted += together
+                return together
         fresh: list[Any] = []
         for value, raw, start in zip(run.values, run.raws, run.starts, strict=True):
-            taken, accepted = self._contract.take(value)
+            taken, accepted = self._contract.take(value, len(raw))
             if not accepted and (found := opened(value, raw, self._contract)):
                 value = found.value
                 taken, accepted = self._contract.take(value)
@@ -169,14 +181,18 @@ class Objects:
             if accepted:
                 self.accepted.append(taken)
                 fresh.append(taken)
-            elif not self._reject(raw, start, *self._contract.issues(value)):
-                break
+            else:
+                issues = self._contract.issues(value, len(raw))
+                if self._contract.spent or not self._reject(raw, start, *issues):
+                    self._has_enough = True
+                    break
         return fresh
 
     def _reject(self, raw: str, start: int, *issues: Issue) -> bool:
         """Whether there is room for one more that is refused."""
         self._refused += 1
         if self._refused > MAX_REFUSED:
+            self._has_enough = True
             return False
         self.rejected.append(Rejected(self._count, raw, issues, start))
         return True
@@ -209,7 +225,7 @@ def _as_object(contract: Contract, wrapper: dict[str, Any]) -> dict[str, Any] | 
 def _repair(contract: Contract) -> Callable[[str, bool], Reading | None]:
     from trustgraph_prompt.reader.repair import Repair  # its grammar takes longer to compile than all others
 
-    return Repair(contract).object
+    return Repair(contract.metered()).object
 
 
 def _repaired(index: int, find: Mark) -> Repaired:
@@ -237,12 +253,10 @@ def clean_lines(text: str, contract: Contract) -> list[Any] | None:
         return None
     if "[" in content and any(isinstance(next(iter(value.values()), None), list) for value in values):
         return None  # perhaps a wrapper
-    depth = contract.limits.depth
-    if max(map(len, lines)) > depth and any(
-        map(is_too_deep, values, filter(str.strip, lines), repeat(depth))
-    ):
+    depth, longest = contract.limits.depth, max(map(len, lines))
+    if longest > depth and any(map(is_too_deep, values, filter(str.strip, lines), repeat(depth))):
         return None
-    return contract.take_all(values)
+    return contract.take_all(values, len(content), longest)
 
 
 def _has_empty_array(between: str) -> bool:

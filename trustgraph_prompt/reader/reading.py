@@ -14,6 +14,10 @@ from trustgraph_prompt.reader.truncation import cut_short
 
 _BOM = "\ufeff"
 
+# Steps for a character of what is hostile.
+_READING = 250
+_REPAIRING = 1_000
+
 _STRING = r'"(?:[^"\\<`~\x00-\x1f]|\\["\\/bfnrt])*+'
 _NAME = rf'{_STRING}"[ \t]*:[ \t]*'
 #: What a cut mostly leaves behind clean lines: one more object, which ends within a string of it.
@@ -28,6 +32,18 @@ def read(text: str, contract: Contract | Format, *, finish_reason: str | None = 
     reader = StreamReader(contract)
     reader.feed(text)
     return reader.close(finish_reason)
+
+
+def steps(characters: int, contract: Contract | Format) -> int:
+    """How many steps it takes to read so many characters, about, whatever they say: each a few nanoseconds.
+
+    It is said of an answer before it is read, to know whether that takes long.
+    """
+    if not isinstance(contract, Contract):
+        return 0 if contract == "text" else characters * _READING
+    if contract.format == "text":
+        return 0
+    return characters * (contract.demand + (_REPAIRING if contract.repair else _READING))
 
 
 class StreamReader:
@@ -58,6 +74,12 @@ class StreamReader:
         self._read.append(text)
         return objects
 
+    def due(self, chunk: str) -> int:
+        """How many steps it takes to feed `chunk`, about: none where it is only kept."""
+        if "}" not in chunk or self._contract.format != "jsonl":
+            return 0
+        return steps(len(chunk) + sum(map(len, self._unread)), self._contract)
+
     def close(self, finish_reason: str | None = None) -> Outcome:
         """What the whole answer says: the same as `read` of all chunks together. Call it once."""
         rest = "".join(self._unread)
@@ -69,7 +91,7 @@ class StreamReader:
             if cut or not rest.strip():
                 truncated = cut_short(finish_reason, within_value=cut)
                 return Outcome(self._lines, Reason.SUCCESS, self._contract, truncated=truncated, calls=calls)
-        return replace(self._outcome(text, rest, finish_reason), calls=calls)
+        return replace(self._outcome(text, rest, finish_reason), contract=self._contract, calls=calls)
 
     def _outcome(self, text: str, rest: str, finish_reason: str | None) -> Outcome:
         contract, truncated = self._contract, cut_short(finish_reason)

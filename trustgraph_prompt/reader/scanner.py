@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair import Reading
 
 _MOST_CANDIDATES = 1_000  # values, where one is looked for
+_SLICE = 65_536  # characters that are gone through at once
 _MOST_REREAD = 200_000  # characters that were taken for a part of a broken value, and are read anew
 
 # What may stand before a value on its line: quoting, a bullet or number, and what surrounds elements.
@@ -105,7 +106,16 @@ class Scanner:
         return "".join(self._between[self._behind :])
 
     def feed(self, text: str) -> list[Find]:
-        """What `text` completes."""
+        """What `text` completes.
+
+        A long one is taken in slices: while a regular expression searches, no other thread has its turn.
+        """
+        if len(text) <= _SLICE:
+            return self._feed(text)
+        starts = range(0, len(text), _SLICE)
+        return [found for start in starts for found in self._feed(text[start : start + _SLICE])]
+
+    def _feed(self, text: str) -> list[Find]:
         if self._finds.full:
             return []
         if not self._window and self._mode is Scanner._search and (whole := self._complete.alone(text)):
@@ -162,7 +172,8 @@ class Scanner:
                 break
             mark = window[start]
             if mark in "{[":
-                if not self._final and window.find(_CLOSES[mark], position) < 0:
+                waits = not self._final and len(window) - start < _SLICE
+                if waits and window.find(_CLOSES[mark], position) < 0:
                     self._leave(passed, start)  # before more text comes nothing ends here
                     return None
                 end = None

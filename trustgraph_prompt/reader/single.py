@@ -48,6 +48,14 @@ def read_value(text: str, contract: Contract, finish_reason: str | None) -> Outc
     A value that the contract accepts wins over one that it does not, a fenced one over one in prose. Two that
     differ are ambiguous; and where the text ends within a value, that one was meant.
     """
+    metered = contract.metered()
+    outcome = _read(text, metered, finish_reason)
+    if spent := metered.spent:
+        outcome = replace(outcome, value=None, reason=spent.reason, issues=(spent,), repaired=(), span=None)
+    return outcome
+
+
+def _read(text: str, contract: Contract, finish_reason: str | None) -> Outcome:
     whole = _Candidate.of(text, 0, contract)
     if not whole.is_broken:
         return _judged(text, [whole], contract, Stage.DIRECT, cut_short(finish_reason))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from trustgraph_prompt.beside import beside
 from trustgraph_prompt.errors import RenderTooLong, RequestError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.llm.topic import Whole
@@ -24,9 +23,6 @@ log = logging.getLogger(__name__)
 
 SHARE_ON_THE_LOOP = 0.02
 """Share of the limits of a rendering that may run on the event loop: 20 ms, where templates are hostile."""
-
-_aside = ThreadPoolExecutor(1, thread_name_prefix="rendering")
-"""One thread: several would together leave the event loop little."""
 
 
 class PromptRequest:
@@ -82,5 +78,4 @@ async def _question(
     try:
         return prompts.question(prompt_id, terms, share=SHARE_ON_THE_LOOP)
     except RenderTooLong:
-        at_length = partial(prompts.question, prompt_id, terms)
-        return await asyncio.get_running_loop().run_in_executor(_aside, at_length)
+        return await beside(partial(prompts.question, prompt_id, terms))

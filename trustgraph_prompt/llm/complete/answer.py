@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
+from trustgraph_prompt.beside import beside
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import (
     Issue,
@@ -18,6 +20,7 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.llm.heard import Heard
 from trustgraph_prompt.llm.records import ToolCall
 from trustgraph_prompt.reader import Outcome, Stage, read
+from trustgraph_prompt.reader.reading import steps
 
 #: What the arguments of each tool must be.
 Contracts = Mapping[str, Contract]
@@ -34,7 +37,7 @@ class Expected:
     extract: bool
 
 
-def check_tool_calls(answer: Heard, tools: Contracts) -> None:
+async def check_tool_calls(answer: Heard, tools: Contracts) -> None:
     """Raises `ProviderInvalidResponse` for a call that no tool takes, or that no tool's message can answer.
 
     Of a provider that broke off everything is taken as it is.
@@ -43,14 +46,19 @@ def check_tool_calls(answer: Heard, tools: Contracts) -> None:
         return
     ids: set[str] = set()
     for call in answer.tool_calls:
-        if problem := _problem(call, ids, tools):
+        if problem := await beside(partial(_problem, call, ids, tools), _steps(call, tools)):
             cut = ", for the answer was cut at its limit" if answer.finish_reason == "length" else ""
             raise ProviderInvalidResponse(problem + cut)
         ids.add(call.id)
 
 
-def read_content(answer: Heard, expected: Expected) -> Outcome:
+async def read_content(answer: Heard, expected: Expected) -> Outcome:
     """What the content says; an instance where the contract is of a type."""
+    effort = steps(len(answer.text), expected.contract)
+    return await beside(partial(_read_content, answer, expected), effort)
+
+
+def _read_content(answer: Heard, expected: Expected) -> Outcome:
     outcome = read(answer.text, expected.contract, finish_reason=answer.finish_reason)
     native = outcome.stage is Stage.DIRECT and answer.schema_path in ("strict", "native")
     match answer.finish_reason:
@@ -70,6 +78,11 @@ def read_content(answer: Heard, expected: Expected) -> Outcome:
         cause = without_frames(error)
         return replace(outcome, value=None, reason=error.issues[0].reason, issues=error.issues, cause=cause)
     return replace(outcome, value=value, stage=Stage.NATIVE if native else outcome.stage)
+
+
+def _steps(call: ToolCall, tools: Contracts) -> int:
+    """How many it takes, about, to check a call."""
+    return steps(len(call.arguments_text or ""), tools[call.name]) if call.name in tools else 0
 
 
 def _problem(call: ToolCall, ids: set[str], tools: Contracts) -> str | None:

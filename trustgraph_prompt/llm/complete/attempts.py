@@ -85,7 +85,7 @@ class Completion:
         problem: str | None = None
         try:
             problem = await self._hear(call, answer)
-            check_tool_calls(answer, self._tools)
+            await check_tool_calls(answer, self._tools)
         except ProviderError as error:
             problem = _named(error)
             raise
@@ -96,7 +96,7 @@ class Completion:
             self._calls.append(answer.report(why, problem))
             self._tokens += answer.tokens(call)
         try:
-            return self._judged(answer)
+            return await self._judged(answer)
         except StructuredOutputInvalid as error:
             if self._policy.reask is not None and not transient(error):
                 self._wrong = error
@@ -116,7 +116,7 @@ class Completion:
             return _named(error)
         return None
 
-    def _judged(self, answer: Heard) -> Response[Any]:
+    async def _judged(self, answer: Heard) -> Response[Any]:
         response: Response[Any] = Response(
             Message("assistant", answer.text, answer.tool_calls),
             answer.finish_reason,
@@ -129,7 +129,7 @@ class Completion:
         )
         if self._expected is None or answer.finish_reason == "tool_calls" or answer.tool_calls:
             return response
-        outcome = replace(read_content(answer, self._expected), calls=response.calls)
+        outcome = replace(await read_content(answer, self._expected), calls=response.calls)
         return replace(response, parsed=outcome.unwrap(), stage=outcome.stage)
 
 

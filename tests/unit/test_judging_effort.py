@@ -1,0 +1,179 @@
+"""What judging one answer takes is counted; beyond a limit the verdict says so."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.asking import Script
+from trustgraph_prompt.ask import ask
+from trustgraph_prompt.contract import Contract, Limits
+from trustgraph_prompt.contract.meter import Meter, TooMuchError
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.llm import ScriptedAnswer
+from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.reader import StreamReader, read
+
+MANY_WAYS = {"properties": {"n": {"items": {"anyOf": [{"const": [way]} for way in range(100)]}}}}
+FEW = Limits(steps=2_000_000)
+
+
+def demanding(limits: Limits = FEW) -> Contract:
+    """Each element of `n` is held against a hundred lists."""
+    return Contract.from_schema(MANY_WAYS, format="jsonl", name="claims", limits=limits)
+
+
+def lines(objects: int, lists: int = 10, one: int = 0) -> str:
+    return "\n".join(json.dumps({"n": [[one]] * lists}) for _ in range(objects))
+
+
+def test_an_answer_for_which_a_schema_asks_too_much_is_read_up_to_there() -> None:
+    outcome = read(lines(100), demanding())
+    assert outcome.ok
+    assert 10 < len(outcome.value) < 100
+    assert outcome.truncated
+    [issue] = outcome.issues
+    assert issue.reason is Reason.EFFORT_SPENT
+    assert "by the contract 'claims' takes" in issue.message
+    assert "and 2,000,000 are allowed: the rest was not read" in issue.message
+    assert outcome.contract == demanding()
+
+
+def test_objects_that_are_refused_spend_the_same_effort() -> None:
+    outcome = read(lines(100, one=-1), demanding())
+    assert outcome.reason is Reason.EFFORT_SPENT
+    assert outcome.value == []
+    assert 5 < len(outcome.rejected) < 100
+
+
+def test_a_longer_answer_takes_no_more_effort() -> None:
+    def judged(objects: int) -> int:
+        return len(read(lines(objects, one=-1), demanding()).rejected)
+
+    assert judged(800) == judged(100)
+
+
+@pytest.mark.parametrize("size", [1, 700, 10_000])
+def test_where_the_effort_ends_does_not_depend_on_the_chunks(size: int) -> None:
+    text = lines(100) + "\nThat is all."
+    reader = StreamReader(demanding())
+    given: list[object] = []
+    for start in range(0, len(text), size):
+        given += reader.feed(text[start : start + size])
+    outcome, whole = reader.close(), read(text, demanding())
+    assert whole.issues[0].reason is Reason.EFFORT_SPENT
+    assert (outcome.value, outcome.issues, outcome.truncated) == (whole.value, whole.issues, whole.truncated)
+    assert given == whole.value
+
+
+def test_each_answer_has_its_own_effort() -> None:
+    contract = demanding()
+    assert read(lines(100), contract).issues
+    assert not read(lines(20), contract).issues
+
+
+def test_one_value_that_takes_too_much_is_refused_and_those_behind_it_are_judged() -> None:
+    text = "\n".join([lines(1, 5_000, one=-1), lines(1)])
+    outcome = read(text, demanding(Limits()))
+    assert len(outcome.value) == 1
+    assert "too large" in outcome.rejected[0].issues[0].message
+
+
+def test_rules_over_long_lists_are_counted() -> None:
+    rules = ["a in b"] * 100
+    contract = Contract.from_schema(None, format="jsonl", invariants=rules, limits=FEW)
+    one = json.dumps({"a": 1, "b": [0] * 200 + [1]})
+    outcome = read("\n".join([one] * 5), contract)
+    assert len(outcome.value) == 1
+    assert "by its contract takes" in outcome.issues[0].message
+
+
+_TEXTS = ["a|upper == 'x'", "(a|trim) < b", "'x' in a"]
+_CONTAINERS = ["a != b", "a not in [b]", "this.a in [b, b]"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "value"),
+    [
+        *((rule, "y" * 20_000) for rule in _TEXTS),
+        *((rule, ["y"] * 1_000) for rule in _CONTAINERS),
+        *((rule, {"y": [[1, 2, 3]] * 200}) for rule in _CONTAINERS),
+    ],
+)
+def test_what_a_rule_looks_through_is_counted(rule: str, value: object) -> None:
+    contract = Contract.from_schema(None, invariants=[rule] * 100, limits=Limits(steps=1_000_000))
+    outcome = read(json.dumps({"a": value, "b": value}), contract)
+    assert outcome.reason is Reason.EFFORT_SPENT
+
+
+def test_a_json_value_for_which_rules_ask_too_much_says_so() -> None:
+    contract = Contract.from_schema(None, invariants=["a in b"] * 100, name="totals", limits=FEW)
+    outcome = read(json.dumps({"a": -1, "b": [0] * 600}), contract)
+    assert (outcome.reason, outcome.value) == (Reason.EFFORT_SPENT, None)
+    assert "by the contract 'totals' takes" in outcome.explain()
+
+
+def test_explanations_leave_effort_for_verdicts() -> None:
+    schema = {"properties": {"n": {"items": {"type": "integer"}}}}
+    wrong = json.dumps({"n": ["x"] * 50})
+    contract = Contract.from_schema(schema, format="jsonl", limits=FEW)
+    outcome = read("\n".join([wrong] * 100 + ['{"n": [1]}']), contract)
+    assert outcome.value == [{"n": [1]}]
+    assert outcome.rejected[0].issues[0].path == "/n/0"
+    assert outcome.rejected[99].issues[0].message.startswith("does not meet the schema")
+
+
+@pytest.mark.parametrize("settings", [{"extra": "ignore"}, {"extra": "forbid"}, {"coerce": True}])
+def test_what_it_takes_to_conform_is_counted(settings: dict[str, Any]) -> None:
+    schema = {"properties": {"n": {"items": {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}}}}
+    contract = Contract.from_schema(schema, format="jsonl", limits=FEW, **settings)
+    text = "\n".join([json.dumps({"n": [{"a": number} for number in range(10)]})] * 100)
+    outcome = read(text, contract)
+    assert 0 < len(outcome.value) < 100
+    assert outcome.issues[0].reason is Reason.EFFORT_SPENT
+
+
+def test_a_contract_may_judge_in_several_threads() -> None:
+    branches = [{"properties": {"kind": {"const": kind}, str(kind): True}} for kind in range(50)]
+    contract = Contract.from_schema({"oneOf": branches}, extra="ignore", coerce=True)
+    values = [{"kind": number % 50, str(number % 50): 1, "other": 2} for number in range(500)]
+
+    def conformed(_: int) -> list[Any]:
+        return [contract.conform(value) for value in values]
+
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(conformed, range(4)))
+    assert found == [[{"kind": number % 50, str(number % 50): 1} for number in range(500)]] * 4
+
+
+def test_many_values_are_judged_in_several_calls_of_native_code() -> None:
+    contract = demanding(Limits())
+    values = [{"n": [[0]] * 200}] * 100
+    sizes = [len(json.dumps(value)) for value in values]
+    assert contract.take_all(values, sum(sizes), max(sizes)) == values
+    values[-1] = {"n": [[-1]]}
+    assert contract.take_all(values, sum(sizes), max(sizes)) is None
+
+
+def test_a_meter_says_what_was_found_and_what_is_allowed() -> None:
+    meter = Meter("claims", 100)
+    meter.spend(90)
+    with pytest.raises(TooMuchError) as caught:
+        meter.spend(300)
+    assert str(caught.value) == (
+        "judging the answer by the contract 'claims' takes 390 steps or more, and 100 are allowed"
+    )
+    with pytest.raises(TooMuchError, match="390"):
+        meter.spend(1)
+
+
+async def test_an_answer_beyond_its_effort_is_not_asked_for_again() -> None:
+    prompt = PromptDefinition.from_entry("claims", {"dialect": "jinja", "prompt": "?", "attempts": 3})
+    script = Script(ScriptedAnswer(lines(100, one=-1)))
+    outcome = await ask(replace(prompt, contract=demanding()), Question("", "?"), script)
+    assert outcome.reason is Reason.EFFORT_SPENT
+    assert len(outcome.calls) == 1
