@@ -18,7 +18,7 @@ from trustgraph_prompt.llm.openai.whole_text import WholeText
 from trustgraph_prompt.llm.records import Delta, FinishReason, SchemaPath
 
 #: Characters of an answer, its thinking and its tool calls included.
-MAX_ANSWER = 16 * 1024 * 1024
+MAX_ANSWER = 8 * 1024 * 1024
 
 _FINISH_REASONS: Mapping[str, FinishReason] = {
     "stop": "stop",
