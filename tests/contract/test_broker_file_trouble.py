@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 
-from trustgraph_prompt.broker import Broker, Consumer, Producer, connect
+from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, connect
 from trustgraph_prompt.broker.embedded import place
-from trustgraph_prompt.errors import BrokerUnavailable
+from trustgraph_prompt.errors import BrokerUnavailable, SubscriptionBusy
 
 TOPIC = "flow:tg:work"
+CALLS = "non-persistent://tg/request/calls"
 
 
 @pytest.fixture
@@ -86,6 +88,63 @@ async def test_who_ends_without_the_file_ends_in_order(url: str, folder: Path) -
     async with await connect(url) as broker:
         await broker.consumer(TOPIC, "s")
         delete(folder)
+
+
+def data(message: Message | None) -> bytes:
+    assert message is not None
+    return message.data
+
+
+@asynccontextmanager
+async def away(folder: Path, noticed_by: Consumer) -> AsyncIterator[None]:
+    """The folder is elsewhere for the time of the block."""
+    move(folder, folder.with_name("elsewhere"))
+    with pytest.raises(BrokerUnavailable):
+        await noticed_by.check()
+    yield
+    move(folder.with_name("elsewhere"), folder)
+
+
+async def exclusive(broker: Broker, topic: str) -> Consumer:
+    """Opened as soon as its place is free."""
+    while True:
+        try:
+            return await broker.consumer(topic, "exclusive", type="exclusive")
+        except SubscriptionBusy:
+            await asyncio.sleep(0.1)
+
+
+async def test_a_consumer_that_closed_while_the_file_was_away_kept_its_messages(
+    broker: Broker, consumer: Consumer, producer: Producer, folder: Path
+) -> None:
+    await producer.send(b"held")
+    assert data(await consumer.receive()) == b"held"
+    async with away(folder, consumer):
+        await consumer.close()
+    successor = await broker.consumer(TOPIC, "s")
+    assert data(await asyncio.wait_for(successor.receive(), 60)) == b"held"
+
+
+@pytest.mark.parametrize(("topic", "end"), [(TOPIC, "close"), (CALLS, "close"), (CALLS, "stop")])
+async def test_a_consumer_that_ended_while_the_file_was_away_kept_its_place(
+    broker: Broker, folder: Path, topic: str, end: str
+) -> None:
+    first = await exclusive(broker, topic)
+    async with away(folder, first):
+        await getattr(first, end)()
+    await asyncio.wait_for(exclusive(broker, topic), 60)
+
+
+async def test_who_waited_for_a_consumer_that_was_stopped_without_its_file_waited_for_ever(
+    broker: Broker, folder: Path
+) -> None:
+    consumer = await broker.consumer(CALLS, "s")
+    waiting = asyncio.create_task(consumer.receive())
+    async with away(folder, consumer):
+        await consumer.stop()
+        with pytest.raises(BrokerUnavailable):
+            await asyncio.wait_for(waiting, 60)
+    assert await asyncio.wait_for(consumer.receive(), 60) is None
 
 
 @contextmanager
