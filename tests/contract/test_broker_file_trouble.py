@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
+from typing import Any
 
 import pytest
 
@@ -69,6 +71,28 @@ async def test_a_file_that_was_deleted_took_messages_that_nobody_would_see(
             await consumer.check()
 
 
+async def test_the_file_was_looked_at_before_every_message(
+    consumer: Consumer, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    stat = os.stat
+
+    def counted(path: Any, **options: Any) -> os.stat_result:
+        nonlocal looks
+        looks += "broker.db" in str(path)
+        return stat(path, **options)
+
+    monkeypatch.setattr(place, "SECONDS_BETWEEN_LOOKS", 3600.0)
+    await consumer.check()
+    monkeypatch.setattr(os, "stat", counted)
+    for _ in range(20):
+        await producer.send(b"m")
+        message = await consumer.receive()
+        assert message is not None
+        await consumer.acknowledge(message)
+    assert looks == 0
+
+
 async def test_a_folder_that_was_moved_may_come_back(
     consumer: Consumer, producer: Producer, folder: Path
 ) -> None:
@@ -82,6 +106,23 @@ async def test_a_folder_that_was_moved_may_come_back(
     await producer.send(b"after")
     received = [await consumer.receive() for _ in range(2)]
     assert [message and message.data for message in received] == [b"before", b"after"]
+
+
+@pytest.mark.parametrize("part", ["-wal", "-shm"])
+@pytest.mark.parametrize("opened", ["a new file", "an old one"])
+async def test_without_a_part_of_the_file_what_was_sent_was_lost(
+    folder: Path, url: str, opened: str, part: str
+) -> None:
+    if opened == "an old one":
+        async with await connect(url) as broker:
+            await (await broker.producer(TOPIC)).send(b"before")
+    async with await connect(url) as broker:
+        consumer, producer = await broker.consumer(TOPIC, "s"), await broker.producer(TOPIC)
+        await consumer.check()
+        (folder / f"broker.db{part}").unlink()
+        for attempt in (consumer.check(), producer.send(b"m")):
+            with pytest.raises(BrokerUnavailable, match=f"{part}: the file was moved or deleted"):
+                await attempt
 
 
 async def test_who_ends_without_the_file_ends_in_order(url: str, folder: Path) -> None:
