@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, connect
-from trustgraph_prompt.broker.embedded import place
+from trustgraph_prompt.broker.embedded import EmbeddedBroker, place
 from trustgraph_prompt.errors import BrokerUnavailable, SubscriptionBusy
 
 TOPIC = "flow:tg:work"
@@ -213,6 +214,19 @@ async def test_a_place_was_said_to_stand_where_nothing_could_be_written(
     message = await consumer.receive()
     assert message is not None
     assert message.data == b"before"
+
+
+async def test_a_clock_that_was_put_back_while_the_disk_was_full_was_forgotten(folder: Path) -> None:
+    put_back = 0.0
+    async with await EmbeddedBroker.connect(
+        str(folder / "broker.db"), clock=lambda: time.time() - put_back
+    ) as broker:
+        consumer, producer = await broker.consumer(TOPIC, "s"), await broker.producer(TOPIC)
+        await producer.send(b"later", deliver_after=0.3)
+        put_back = 3600.0
+        with full(), pytest.raises(BrokerUnavailable):
+            await consumer.receive()
+        assert data(await asyncio.wait_for(consumer.receive(), 30)) == b"later"
 
 
 async def test_a_disk_is_full_before_the_first_write_fails(
