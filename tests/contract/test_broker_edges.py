@@ -285,18 +285,6 @@ async def test_a_database_of_somebody_else_is_refused_and_left_alone(tmp_path: P
     assert other.read_bytes() == before
 
 
-async def test_a_file_that_knew_no_bytes_in_buffers_is_opened(tmp_path: Path) -> None:
-    path = tmp_path / "broker.db"
-    async with await connect(f"embedded:{path}") as broker:
-        await (await broker.producer("flow:tg:x")).send(b"kept")
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("ALTER TABLE listeners DROP COLUMN bytes")
-    async with await connect(f"embedded:{path}") as broker:
-        message = await (await broker.consumer("flow:tg:x", "s")).receive()
-        assert message is not None
-        assert message.data == b"kept"
-
-
 async def test_many_may_open_a_new_file_at_once(tmp_path: Path) -> None:
     brokers = await asyncio.gather(*(connect(f"embedded:{tmp_path}/new.db") for _ in range(8)))
     consumer = await brokers[0].consumer("flow:tg:x", "s")

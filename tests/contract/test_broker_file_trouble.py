@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
+from typing import Any
 
 import pytest
 
-from trustgraph_prompt.broker import Broker, Consumer, Producer, connect
-from trustgraph_prompt.broker.embedded import place
-from trustgraph_prompt.errors import BrokerUnavailable
+from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, connect
+from trustgraph_prompt.broker.embedded import EmbeddedBroker, place
+from trustgraph_prompt.errors import BrokerUnavailable, SubscriptionBusy
 
 TOPIC = "flow:tg:work"
+CALLS = "non-persistent://tg/request/calls"
 
 
 @pytest.fixture
@@ -67,6 +72,28 @@ async def test_a_file_that_was_deleted_took_messages_that_nobody_would_see(
             await consumer.check()
 
 
+async def test_the_file_was_looked_at_before_every_message(
+    consumer: Consumer, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+    stat = os.stat
+
+    def counted(path: Any, **options: Any) -> os.stat_result:
+        nonlocal looks
+        looks += "broker.db" in str(path)
+        return stat(path, **options)
+
+    monkeypatch.setattr(place, "SECONDS_BETWEEN_LOOKS", 3600.0)
+    await consumer.check()
+    monkeypatch.setattr(os, "stat", counted)
+    for _ in range(20):
+        await producer.send(b"m")
+        message = await consumer.receive()
+        assert message is not None
+        await consumer.acknowledge(message)
+    assert looks == 0
+
+
 async def test_a_folder_that_was_moved_may_come_back(
     consumer: Consumer, producer: Producer, folder: Path
 ) -> None:
@@ -82,10 +109,84 @@ async def test_a_folder_that_was_moved_may_come_back(
     assert [message and message.data for message in received] == [b"before", b"after"]
 
 
+@pytest.mark.parametrize("part", ["-wal", "-shm"])
+@pytest.mark.parametrize("opened", ["a new file", "an old one"])
+async def test_without_a_part_of_the_file_what_was_sent_was_lost(
+    folder: Path, url: str, opened: str, part: str
+) -> None:
+    if opened == "an old one":
+        async with await connect(url) as broker:
+            await (await broker.producer(TOPIC)).send(b"before")
+    async with await connect(url) as broker:
+        consumer, producer = await broker.consumer(TOPIC, "s"), await broker.producer(TOPIC)
+        await consumer.check()
+        (folder / f"broker.db{part}").unlink()
+        for attempt in (consumer.check(), producer.send(b"m")):
+            with pytest.raises(BrokerUnavailable, match=f"{part}: the file was moved or deleted"):
+                await attempt
+
+
 async def test_who_ends_without_the_file_ends_in_order(url: str, folder: Path) -> None:
     async with await connect(url) as broker:
         await broker.consumer(TOPIC, "s")
         delete(folder)
+
+
+def data(message: Message | None) -> bytes:
+    assert message is not None
+    return message.data
+
+
+@asynccontextmanager
+async def away(folder: Path, noticed_by: Consumer) -> AsyncIterator[None]:
+    """The folder is elsewhere for the time of the block."""
+    move(folder, folder.with_name("elsewhere"))
+    with pytest.raises(BrokerUnavailable):
+        await noticed_by.check()
+    yield
+    move(folder.with_name("elsewhere"), folder)
+
+
+async def exclusive(broker: Broker, topic: str) -> Consumer:
+    """Opened as soon as its place is free."""
+    while True:
+        try:
+            return await broker.consumer(topic, "exclusive", type="exclusive")
+        except SubscriptionBusy:
+            await asyncio.sleep(0.1)
+
+
+async def test_a_consumer_that_closed_while_the_file_was_away_kept_its_messages(
+    broker: Broker, consumer: Consumer, producer: Producer, folder: Path
+) -> None:
+    await producer.send(b"held")
+    assert data(await consumer.receive()) == b"held"
+    async with away(folder, consumer):
+        await consumer.close()
+    successor = await broker.consumer(TOPIC, "s")
+    assert data(await asyncio.wait_for(successor.receive(), 60)) == b"held"
+
+
+@pytest.mark.parametrize(("topic", "end"), [(TOPIC, "close"), (CALLS, "close"), (CALLS, "stop")])
+async def test_a_consumer_that_ended_while_the_file_was_away_kept_its_place(
+    broker: Broker, folder: Path, topic: str, end: str
+) -> None:
+    first = await exclusive(broker, topic)
+    async with away(folder, first):
+        await getattr(first, end)()
+    await asyncio.wait_for(exclusive(broker, topic), 60)
+
+
+async def test_who_waited_for_a_consumer_that_was_stopped_without_its_file_waited_for_ever(
+    broker: Broker, folder: Path
+) -> None:
+    consumer = await broker.consumer(CALLS, "s")
+    waiting = asyncio.create_task(consumer.receive())
+    async with away(folder, consumer):
+        await consumer.stop()
+        with pytest.raises(BrokerUnavailable):
+            await asyncio.wait_for(waiting, 60)
+    assert await asyncio.wait_for(consumer.receive(), 60) is None
 
 
 @contextmanager
@@ -113,6 +214,19 @@ async def test_a_place_was_said_to_stand_where_nothing_could_be_written(
     message = await consumer.receive()
     assert message is not None
     assert message.data == b"before"
+
+
+async def test_a_clock_that_was_put_back_while_the_disk_was_full_was_forgotten(folder: Path) -> None:
+    put_back = 0.0
+    async with await EmbeddedBroker.connect(
+        str(folder / "broker.db"), clock=lambda: time.time() - put_back
+    ) as broker:
+        consumer, producer = await broker.consumer(TOPIC, "s"), await broker.producer(TOPIC)
+        await producer.send(b"later", deliver_after=0.3)
+        put_back = 3600.0
+        with full(), pytest.raises(BrokerUnavailable):
+            await consumer.receive()
+        assert data(await asyncio.wait_for(consumer.receive(), 30)) == b"later"
 
 
 async def test_a_disk_is_full_before_the_first_write_fails(

@@ -113,6 +113,17 @@ async def test_room_for_bytes_comes_back_as_messages_are_received(broker: Broker
         assert data(await consumer.receive()).startswith(b"%d " % number)
 
 
+async def test_large_messages_that_others_hold_take_no_room(broker: Broker, topic: str) -> None:
+    full = await broker.consumer(f"{topic}-of-others", "s")
+    await broker.consumer(topic, "s")
+    consumer = await broker.consumer(topic, "t")
+    producer, others = await broker.producer(topic), await broker.producer(full.topic)
+    for number in range(2 * MAX_BUFFERED // BIG):
+        await others.send(b"%d " % number * (BIG // 4))
+    await producer.send(b"x")
+    assert data(await asyncio.wait_for(consumer.receive(), 60)) == b"x"
+
+
 async def test_room_comes_back_as_messages_are_received(broker: Broker, topic: str) -> None:
     consumer = await broker.consumer(topic, "s", buffer=4)
     producer = await broker.producer(topic)

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 from socket import socket
+from threading import Event
 
 import aiohttp
 import pytest
+from prometheus_client import Metric
 
 from trustgraph_prompt.worker import http_connections, logs
 from trustgraph_prompt.worker.health import Health
@@ -94,6 +96,64 @@ async def test_three_hundred_connections_that_say_nothing_stayed_open() -> None:
             assert await ended(reader) == b""
         for _, writer in silent:
             writer.close()
+
+
+ASKED = b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+def knock(stack: ExitStack, bound: str) -> socket:
+    """A connection that is beginning."""
+    host, _, port = bound.partition(":")
+    client = stack.enter_context(socket())
+    client.setblocking(False)
+    with suppress(BlockingIOError):
+        client.connect((host, int(port)))
+    return client
+
+
+async def test_a_new_silent_connection_in_each_turn_of_the_loop_kept_probes_out() -> None:
+    answer = b""
+    async with serve("127.0.0.1:0", Health(), Metrics()) as bound:
+        with ExitStack() as silent, ExitStack() as asking:
+            probe = None
+            for turn in range(400):
+                knock(silent, bound)
+                if turn == 100:
+                    probe = knock(asking, bound)
+                    probe.send(ASKED)
+                await asyncio.sleep(0)
+                if probe is not None:
+                    with suppress(BlockingIOError):
+                        answer = probe.recv(1000)
+                        break
+    assert b"200 OK" in answer
+
+
+class Gate:
+    """A metric that is read when it may be."""
+
+    def __init__(self) -> None:
+        self.reached, self.opened = Event(), Event()
+
+    def collect(self) -> Iterator[Metric]:
+        self.reached.set()
+        self.opened.wait(60)
+        return iter(())
+
+
+async def test_connections_that_say_nothing_ended_the_one_that_was_being_answered() -> None:
+    metrics, gate = Metrics(), Gate()
+    async with serve("127.0.0.1:0", Health(), metrics) as bound:
+        metrics.registry.register(gate)
+        reader, writer = await opened(bound)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+        await asyncio.to_thread(gate.reached.wait, 60)
+        silent = [await opened(bound) for _ in range(2 * http_connections.MAX_CONNECTIONS)]
+        assert await ended(silent[0][0]) == b""
+        gate.opened.set()
+        assert b"200 OK" in await ended(reader)
+        for each in (writer, *(each for _, each in silent)):
+            each.close()
 
 
 @pytest.mark.parametrize("said", [b"", b"GET /livez HTTP/1.1\r\nHost: a\r\nX-Slow: "])

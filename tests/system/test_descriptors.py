@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from resource import RLIMIT_NOFILE, prlimit
 from socket import create_connection
 
+import pytest
+
 from tests.support.model_server import ModelServer
 from tests.support.worker_processes import Process, Site
 from tests.support.workers import Heard, entry, listening
@@ -30,13 +32,13 @@ IDS = [f"r{number}" for number in range(20)]
 FEW = 64
 
 
-async def begin(place: tuple[Site, str], server: ModelServer) -> Process:
+async def begin(place: tuple[Site, str], model: str) -> Process:
     site, space = place
     site.serves(
         FLOW.format(space=space),
         {"system": json.dumps("Be careful."), "template.say": entry("Say {{ text }}")},
     )
-    site.asks(server.url)
+    site.asks(model)
     return await site.run()
 
 
@@ -63,7 +65,7 @@ async def answered(responses: Heard) -> None:
 
 
 async def test_silent_connections_took_every_descriptor(place: tuple[Site, str], server: ModelServer) -> None:
-    (site, space), worker = place, await begin(place, server)
+    (site, space), worker = place, await begin(place, server.url)
     prlimit(worker.pid, RLIMIT_NOFILE, (FEW, FEW))
     async with (
         await connect(site.url) as broker,
@@ -78,8 +80,11 @@ async def test_silent_connections_took_every_descriptor(place: tuple[Site, str],
             await worker.shows("/readyz", '"ready": true')
 
 
-async def test_without_a_descriptor_every_request_died(place: tuple[Site, str], server: ModelServer) -> None:
-    (site, space), worker = place, await begin(place, server)
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])  # of which one is looked up
+async def test_without_a_descriptor_every_request_died(
+    place: tuple[Site, str], server: ModelServer, host: str
+) -> None:
+    (site, space), worker = place, await begin(place, server.url.replace("127.0.0.1", host))
     async with (
         await connect(site.url) as broker,
         listening(broker, f"persistent://{space}/flow/out") as responses,

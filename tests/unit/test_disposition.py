@@ -199,6 +199,7 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (DEFECT, {}, "retry in 1"),
     (DEFECT, LAST, "answer, dead letter internal-error"),
     (DEFECT, STREAMED, "answer, dead letter internal-error"),
+    (FULL, STREAMED, "answer, dead letter internal-error"),
     (DEFECT, STREAMED | VOLATILE | COMPLETION, "answer, give up internal-error"),
     # What no other try can mend.
     (NO_REQUEST, {}, "answer, dead letter invalid-request"),
@@ -355,3 +356,10 @@ def row(rule: Rule) -> str:
 
 def test_the_page_shows_the_table() -> None:
     assert table() in PAGE.read_text(), f"docs/dispositions.md must have this table:\n\n{table()}"
+
+
+def test_a_worker_without_a_descriptor_had_a_defect() -> None:
+    disposition = decide(known(FULL, heard=Heard.SOME))
+    assert isinstance(disposition, GiveUp)
+    assert "out of file descriptors" in disposition.why
+    assert "out of file descriptors" in disposition.error.message

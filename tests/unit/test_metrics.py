@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
@@ -115,6 +116,20 @@ async def test_rendering_metrics_held_up_the_loop() -> None:
     assert slow.times == 1
     await metrics.exposition()
     assert slow.times == 2
+
+
+async def test_metrics_waited_for_threads_that_wait_for_something_else() -> None:
+    may_end = threading.Event()
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    waiting = asyncio.create_task(asyncio.to_thread(may_end.wait, 60))
+    await asyncio.sleep(0)
+    try:
+        assert await asyncio.wait_for(Metrics().exposition(), 30)
+        assert not waiting.done()
+    finally:
+        may_end.set()
+    await waiting
 
 
 async def test_what_is_shown_of_the_worker_is_read_in_its_loop() -> None:

@@ -38,7 +38,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 """Seconds before a message is tried again: doubled with each delivery."""
 
 PAUSE_FOR_DESCRIPTORS = 5.0
-"""Seconds until some may be free again: each try needs one that others could use."""
+"""Seconds between tries: each takes a descriptor that somebody else may need."""
 
 SECONDS_FOR_ANOTHER_TRY = 5.0
 """With less left, an error in time is worth more to the requester than another try."""
@@ -128,8 +128,8 @@ class Known:
         """Whether another try can still become an answer that somebody waits for.
 
         An outage of the broker uses up no delivery, nor does a call that was not made or a process without
-        file descriptors. An answer of which the
-        requester has some is not started again: only an outcome that was paid for can still be sent.
+        file descriptors. An answer of which the requester has some is not started again: only an outcome that
+        was paid for can still be sent.
         """
         if isinstance(self.result, Outcome):
             if self.direct or self.heard is not Heard.NOTHING or not self._in_time:
@@ -218,6 +218,8 @@ Settlement = Acknowledge | Retry | GiveUp | Leave
 
 Disposition = Begin | SendOut | WaitHere | Settlement
 
+_OUT_OF_DESCRIPTORS = "the worker is out of file descriptors"
+
 
 def _failure(known: Known) -> tuple[Error, str]:
     """Why there is no answer: as the requester and a dead letter say it, and as the log may say it."""
@@ -241,6 +243,8 @@ def _failure(known: Known) -> tuple[Error, str]:
             return Error("too-large", str(refused)), str(refused)
         case BrokerError() as refused:
             return Error("broker-error", str(refused)), str(refused)
+        case Exception() as error if out_of_descriptors(error):
+            return Error("internal-error", _OUT_OF_DESCRIPTORS), _OUT_OF_DESCRIPTORS
     return Error("internal-error", type(known.result).__name__), "a defect of the worker"
 
 
@@ -276,11 +280,10 @@ def _wait_here(known: Known, *, ask_again: bool, counted: bool = True) -> Dispos
     return WaitHere(min(known.pause, LONGEST_PAUSE), _failure(known)[1], ask_again, counted)
 
 
-def _wait_until_it_passes(known: Known, *, ask_again: bool) -> Disposition:
+def _await_end(known: Known, *, ask_again: bool) -> Disposition:
     failed = known.result.cause if isinstance(known.result, Outcome) else known.result
     if out_of_descriptors(failed):
-        why = "the worker is out of file descriptors"
-        return WaitHere(PAUSE_FOR_DESCRIPTORS * known.jitter, why, ask_again, counted=False)
+        return WaitHere(PAUSE_FOR_DESCRIPTORS * known.jitter, _OUT_OF_DESCRIPTORS, ask_again, counted=False)
     why = f"the broker is away: {_failure(known)[1]}"
     return WaitHere(FIRST_PAUSE * known.jitter, why, ask_again, counted=False)
 
@@ -314,10 +317,8 @@ _WAIT_ASKING = Then("wait here, ask again", partial(_wait_here, ask_again=True))
 _WAIT_UNCOUNTED = Then(
     "wait here without a delivery, ask again", partial(_wait_here, ask_again=True, counted=False)
 )
-_AWAIT_END = Then("wait here until it passes", partial(_wait_until_it_passes, ask_again=False))
-_AWAIT_END_ASKING = Then(
-    "wait here until it passes, ask again", partial(_wait_until_it_passes, ask_again=True)
-)
+_AWAIT_END = Then("wait here until the outage is over", partial(_await_end, ask_again=False))
+_AWAIT_END_ASKING = Then("wait here until the outage is over, ask again", partial(_await_end, ask_again=True))
 _BURY = Then("dead letter", partial(_give_up, answer=False))
 _REFUSE = Then("error answer, dead letter", partial(_give_up, answer=True))
 _REFUSE_AT_THE_END = Then("error answer `shutting-down`, dead letter", _give_up_at_the_end)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -18,7 +19,14 @@ from aiohttp import web
 from trustgraph_prompt.errors import ConfigError, out_of_descriptors
 
 MAX_CONNECTIONS = 16
-"""Probes and a Prometheus need one each. One more closes the oldest: it had time to say what it wants."""
+"""Probes and a Prometheus need one each. One more closes the oldest that has not asked for anything."""
+
+AT_ONCE = 4
+"""Connections that are accepted in one turn of the loop. A request that came with its connection is read a
+few turns later, before so many others have come that its connection would be the oldest."""
+
+BACKLOG = 128
+"""Connections that the system keeps while the loop is busy."""
 
 SECONDS_FOR_A_REQUEST = 10.0
 """From the beginning of a connection to its end, the answer included."""
@@ -70,19 +78,17 @@ async def _bind(address: str) -> list[socket.socket]:
         listening = [each.dup() for each in bound.sockets]
         bound.close()
         for each in listening:
-            each.listen(MAX_CONNECTIONS)
+            each.listen(BACKLOG)
     except (OSError, UnicodeError) as error:
         raise ConfigError(f"cannot serve HTTP on {address}: {error}", where="--http") from None
     return listening
 
 
-async def _readable(listening: socket.socket) -> None:
-    loop, readable = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(listening, readable.set)
-    try:
-        await readable.wait()
-    finally:
-        loop.remove_reader(listening)
+def _knocks(listening: socket.socket) -> bool:
+    """Whether somebody waits: without a free descriptor `accept` fails also where nobody does."""
+    looking = select.poll()
+    looking.register(listening, select.POLLIN)
+    return bool(looking.poll(0))
 
 
 class _Server(web.Server):
@@ -93,7 +99,14 @@ class _Server(web.Server):
     """
 
     def __init__(self, answer: Any, **settings: Any) -> None:
-        super().__init__(answer, **settings)
+        async def answering(request: web.BaseRequest) -> web.Response:
+            self._asked.add(request.protocol)
+            response: web.Response = await answer(request)
+            return response
+
+        super().__init__(answering, **settings)
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._asked: set[web.RequestHandler] = set()
         self._open: dict[web.RequestHandler, tuple[asyncio.Transport, asyncio.TimerHandle]] = {}
         self._ended = False
         self._reserve: int | None = None
@@ -103,27 +116,48 @@ class _Server(web.Server):
         """Until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            await _readable(listening)  # without a free descriptor `accept` fails also where nobody knocks
+            stuck: asyncio.Future[OSError] = loop.create_future()
+            loop.add_reader(listening, self._accept_some, listening, stuck)
+            try:
+                error = await stuck
+            finally:
+                loop.remove_reader(listening)
+            if out_of_descriptors(error):
+                self._close_one()
+                self._give_reserve()
+            await asyncio.sleep(SECONDS_BEFORE_ANOTHER)
+
+    def _accept_some(self, listening: socket.socket, stuck: asyncio.Future[OSError]) -> None:
+        """Begin with those that knock; `stuck` gets the error where one cannot be accepted."""
+        loop = asyncio.get_running_loop()
+        for _ in range(AT_ONCE):
+            if stuck.done() or not _knocks(listening):
+                return
             try:
                 connection, _ = listening.accept()
-                await loop.connect_accepted_socket(self, connection)
             except OSError as error:
-                if out_of_descriptors(error):
-                    self._close_oldest()
-                    self._give_reserve()
-                await asyncio.sleep(SECONDS_BEFORE_ANOTHER)
+                stuck.set_result(error)
+                return
+            task = loop.create_task(self._begin(connection))
+            self._connecting.add(task)
+            task.add_done_callback(self._connecting.discard)
+
+    async def _begin(self, connection: socket.socket) -> None:
+        with suppress(OSError):
+            await asyncio.get_running_loop().connect_accepted_socket(self, connection)
 
     async def end(self) -> None:
         """Close the connections."""
         self._ended = True
         self._give_reserve()
+        await asyncio.gather(*self._connecting)
         self.pre_shutdown()
         await self.shutdown(SECONDS_TO_END)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
         if len(self._open) >= MAX_CONNECTIONS:
-            self._close_oldest()
+            self._close_one()
         timer = asyncio.get_running_loop().call_later(SECONDS_FOR_A_REQUEST, transport.abort)
         self._open[handler] = transport, timer
 
@@ -131,11 +165,14 @@ class _Server(web.Server):
         super().connection_lost(handler, exc)
         if (ended := self._open.pop(handler, None)) is not None:
             ended[1].cancel()
+        self._asked.discard(handler)
         asyncio.get_running_loop().call_soon(self._keep_reserve)  # its descriptor is free by then
 
-    def _close_oldest(self) -> None:
+    def _close_one(self) -> None:
+        """The oldest that has not asked for anything; the oldest of all where each has."""
         if self._open:
-            transport, timer = self._open.pop(next(iter(self._open)))
+            silent = (handler for handler in self._open if handler not in self._asked)
+            transport, timer = self._open.pop(next(silent, next(iter(self._open))))
             timer.cancel()
             transport.abort()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from typing import TypeVar
 
@@ -48,6 +49,7 @@ class GonePrompts:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._served: dict[str, frozenset[str]] = {}
+        self._workspaces: Counter[str] = Counter()
         self._gone: dict[str, float] = {}
 
     def serves(self, workspace: str, prompts: frozenset[str]) -> None:
@@ -55,9 +57,14 @@ class GonePrompts:
         before = self._served.pop(workspace, frozenset())
         if prompts:
             self._served[workspace] = prompts
-        there = frozenset[str]().union(*self._served.values())
-        self._gone = {prompt: since for prompt, since in self._gone.items() if prompt not in there}
-        self._gone |= dict.fromkeys(before - there, self._clock())
+        for prompt in prompts - before:
+            self._workspaces[prompt] += 1
+            self._gone.pop(prompt, None)
+        for prompt in before - prompts:
+            self._workspaces[prompt] -= 1
+            if not self._workspaces[prompt]:
+                del self._workspaces[prompt]
+                self._gone[prompt] = self._clock()
 
     def take_due(self) -> frozenset[str]:
         """Those that are to be forgotten now; each is told once."""

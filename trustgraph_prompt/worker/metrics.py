@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,6 +35,9 @@ NOT_READ = "failed"
 _SAME_ANSWER = ("continue", "room", "transient")
 """Why calls are made that are to bring an answer, or what is left of it, that is already being had."""
 
+_aside = ThreadPoolExecutor(1, thread_name_prefix="metrics")
+"""A thread of their own: the common ones may all be waiting for names to be looked up."""
+
 
 class Metrics:
     """The metrics of one worker, in a registry of their own."""
@@ -41,7 +45,7 @@ class Metrics:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self.registry = CollectorRegistry()
         self._shown: list[tuple[Gauge, Callable[[], float]]] = []
-        self._rendering: asyncio.Task[bytes] | None = None
+        self._rendering: asyncio.Future[bytes] | None = None
         self._gone = GonePrompts(clock)
         prefix = "trustgraph_prompt_"
 
@@ -242,12 +246,12 @@ class Metrics:
         """The same, rendered in a thread; whoever asks meanwhile gets the same."""
         if self._rendering is None:
             self._prepare()
-            render = asyncio.to_thread(generate_latest, self.registry)
-            self._rendering = asyncio.create_task(render, name="rendering of metrics")
+            loop = asyncio.get_running_loop()
+            self._rendering = loop.run_in_executor(_aside, generate_latest, self.registry)
             self._rendering.add_done_callback(self._rendered)
         return await asyncio.shield(self._rendering)
 
-    def _rendered(self, rendering: asyncio.Task[bytes]) -> None:
+    def _rendered(self, rendering: asyncio.Future[bytes]) -> None:
         self._rendering = None
 
     def _prepare(self) -> None:

@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 
+from trustgraph_prompt import descriptors
 from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.worker import config, descriptors
+from trustgraph_prompt.worker import config
 from trustgraph_prompt.worker.backoff import until_stopped
 from trustgraph_prompt.worker.config import ConfigTopic, Prompts
 from trustgraph_prompt.worker.desk import Desk
@@ -120,7 +121,7 @@ class Worker:
     async def _watch_all(self) -> None:
         with (
             self._watch.over("publishing", self._producers.check),
-            self._watch.over("opening connections", descriptors.check),
+            self._watch.over("opening connections", _can_open),
         ):
             await self._watch.run()
 
@@ -175,3 +176,8 @@ class Worker:
             if flow.prompt is not None and self.prompts[flow.workspace].find(flow.prompt) is None:
                 notes[f"flow {flow.name}"] = f"there is no prompt `{flow.prompt}`"
         return notes
+
+
+async def _can_open() -> None:
+    if (shortage := descriptors.shortage()) is not None:
+        raise shortage

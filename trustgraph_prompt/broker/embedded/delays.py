@@ -25,17 +25,19 @@ class Delays:
     def look_at_clock(self) -> None:
         """Put forward what waits, if the clock was put back.
 
-        Whoever waits for a message looks in time: an event loop has a clock that cannot be set.
+        Whoever waits for a message looks in time: an event loop has a clock that cannot be set. Where the
+        step fails, this is undone with it: a jump is over only when nothing is left to put forward.
         """
         ahead = self._clock() - time.monotonic()
-        before, self._ahead = self._ahead, ahead
-        if before - ahead > _LEAST_JUMP:
-            waiting = self.put_forward(before - ahead)
+        put_back = self._ahead - ahead
+        if put_back > _LEAST_JUMP and (waiting := self.put_forward(put_back)):
             _log.warning(
                 "the clock was put back by %.0f s; %d messages that wait for their time are put forward",
-                before - ahead,
+                put_back,
                 waiting,
             )
+        else:
+            self._ahead = ahead
 
     def put_forward(self, seconds: float = 0.0) -> int:
         """What was published in the future, with a delay, was published so many seconds before, or now.

@@ -86,6 +86,7 @@ class Engine:
         """Raises what `look` does, or `BrokerUnavailable` where what is sent now might not be kept."""
 
         def step(store: Store) -> None:
+            self._place.check()
             self._place.check_room()
             if not self._could_write:
                 store.rewrite()
@@ -122,6 +123,7 @@ class Engine:
             database.execute("COMMIT")
             _share(database)
             database.execute("PRAGMA foreign_keys = ON")
+            database.execute("PRAGMA user_version").fetchone()  # the first look since makes all of its files
         except BaseException:
             database.close()
             raise
@@ -143,7 +145,7 @@ class Engine:
         effect = max(step.effect for step in batch)
         store.touched = set()
         try:
-            self._place.check()
+            self._place.check_at_times()
             database.execute(f"PRAGMA synchronous = {'FULL' if effect is Effect.DURABLE else 'NORMAL'}")
             database.execute("BEGIN" if effect is Effect.READ else "BEGIN IMMEDIATE")
             for step in batch:

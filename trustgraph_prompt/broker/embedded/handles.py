@@ -12,7 +12,6 @@ from trustgraph_prompt.broker import envelope, topics
 from trustgraph_prompt.broker.closing import Ending
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.link import Link
-from trustgraph_prompt.broker.embedded.place import FileGone
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
@@ -56,8 +55,8 @@ class _Waiting:
 
     async def _leave(self) -> None:
         listener = self._listener.id
-        with suppress(BrokerClosed, FileGone):  # with its connection its place goes too
-            await self._link.run(lambda store: store.leave(listener))
+        with suppress(BrokerClosed):  # with its connection its place goes too
+            await self._link.owe(lambda store: store.leave(listener))
         self._link.unlisten(self._listener, self._bell)
 
     async def _news(self, due: float | None = None) -> None:
@@ -199,10 +198,12 @@ class VolatileConsumer(_AnyConsumer[tuple[Message | None, bool]]):
         await super().check()
 
     async def _stop(self) -> None:
-        if not self._closed:
-            await self._link.run(lambda store: store.stop(self._listener))
-        self._stopped = True
-        self._bell.set()
+        try:
+            if not self._closed:
+                await self._link.owe(lambda store: store.stop(self._listener))
+        finally:
+            self._stopped = True
+            self._bell.set()
 
 
 class EmbeddedProducer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -41,6 +41,7 @@ class Link:
         self._peers: Peers | None = None
         self._patrol: asyncio.Task[None] | None = None
         self._patrol_early = asyncio.Event()
+        self._owed: deque[Callable[[Store], None]] = deque()
         self._version = 0
         self._closed = False
         self._ending = Ending(lambda: each([self._depart, self._end]))
@@ -60,6 +61,18 @@ class Link:
         if self._closed:
             raise BrokerClosed("the broker has been closed")
         return await self._engine.run(step, effect)
+
+    async def owe(self, step: Callable[[Store], None]) -> None:
+        """Do a step that must be done sometime, and does no harm twice: where it fails it is tried again.
+
+        That the file is away is no error here; others are raised all the same.
+        """
+        try:
+            await self.run(step)
+        except BrokerUnavailable as error:
+            self._owed.append(step)
+            if not isinstance(error, FileGone):
+                raise
 
     async def check(self, listener: Listener) -> None:
         """Whether the listener's place still stands, and what is sent to it now would be kept."""
@@ -154,7 +167,7 @@ class Link:
                 _log.warning("%s: cannot look for processes that died: %s", self.path, error)
 
     async def _look_around(self, peers: Peers) -> None:
-        """Free what the dead held, and look at the file's version in case a datagram was lost."""
+        """Free what the dead held, look for news, as a datagram may have been lost, and do what is owed."""
         version, connections = await self.run(
             lambda store: (store.version(), store.connections()), Effect.READ
         )
@@ -171,6 +184,9 @@ class Link:
         if version != self._version:
             self._version = version
             self._ring_all()
+        while self._owed:
+            await self.run(self._owed[0])
+            self._owed.popleft()
 
 
 def _real(path: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from math import inf
+from time import monotonic
 from typing import Final
 
 from trustgraph_prompt.errors import BrokerUnavailable
@@ -11,6 +13,10 @@ MEMORY: Final = ":memory:"
 
 #: Bytes that must be free on the disk: a message of 5 MB is written twice, and its answer too.
 LEAST_FREE: Final = 16_000_000
+
+
+#: Between two looks at a file that is in use: a look costs a tenth of what sending a message does.
+SECONDS_BETWEEN_LOOKS: Final = 0.1
 
 
 class FileGone(BrokerUnavailable):
@@ -22,23 +28,27 @@ class Place:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._identity = self._found()
+        files = [] if path == MEMORY else [path, f"{path}-wal", f"{path}-shm"]
+        self._files = {file: identity for file in files if (identity := _identity(file))}
+        self._looked = -inf
 
     def check(self) -> None:
         """Raises `FileGone` where others who open the path would not find this file."""
-        if self._identity is None:
-            return
-        try:
-            found = self._found()
-        except OSError:
-            found = None
-        if found != self._identity:
-            now = "it is gone" if found is None else "another is in its place"
-            raise FileGone(f"{self._path}: the file was moved or deleted, {now}; put it back, or start anew")
+        self._looked = -inf
+        for file, identity in self._files.items():
+            if (found := _identity(file)) != identity:
+                now = "it is gone" if found is None else "another is in its place"
+                raise FileGone(f"{file}: the file was moved or deleted, {now}; put it back, or start anew")
+        self._looked = monotonic()
+
+    def check_at_times(self) -> None:
+        """The same, unless it was looked a moment ago."""
+        if monotonic() - self._looked >= SECONDS_BETWEEN_LOOKS:
+            self.check()
 
     def check_room(self) -> None:
         """Raises `BrokerUnavailable` where the disk is as good as full."""
-        if self._identity is None:
+        if not self._files:
             return
         disk = os.statvfs(self._path)
         free = disk.f_bavail * disk.f_frsize
@@ -47,8 +57,10 @@ class Place:
                 f"{self._path}: {free / 1e6:,.1f} MB are free on the disk, {LEAST_FREE / 1e6:g} MB are needed"
             )
 
-    def _found(self) -> tuple[int, int] | None:
-        if self._path == MEMORY:
-            return None
-        found = os.stat(self._path)
-        return found.st_dev, found.st_ino
+
+def _identity(file: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

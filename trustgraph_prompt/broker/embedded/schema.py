@@ -41,14 +41,13 @@ CREATE TABLE feeds (
 ) WITHOUT ROWID;
 CREATE TABLE connections (id INTEGER PRIMARY KEY AUTOINCREMENT);
 -- One row for whoever waits on a topic: a consumer (of a subscription) or a reader (of none).
--- `room` of a reader is the message up to which it has said that it has read. `bytes` are in its buffer.
+-- `room` of a reader is the message up to which it has said that it has read.
 CREATE TABLE listeners (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     connection INTEGER NOT NULL REFERENCES connections,
     topic INTEGER NOT NULL REFERENCES topics,
     subscription INTEGER REFERENCES subscriptions,
-    room INTEGER NOT NULL,
-    bytes INTEGER NOT NULL DEFAULT 0
+    room INTEGER NOT NULL
 );
 CREATE INDEX listeners_of_topic ON listeners (topic);
 CREATE INDEX listeners_of_subscription ON listeners (subscription);
@@ -79,11 +78,9 @@ def check(database: sqlite3.Connection) -> bool:
 
 
 def prepare(database: sqlite3.Connection) -> None:
-    """Create the tables where the file is new; one of an earlier release gets the column that it lacks."""
+    """Create the tables where the file is new."""
     if not check(database):
         for statement in _SCHEMA.split(";\n"):
             database.execute(statement)
         database.execute(f"PRAGMA application_id = {_APPLICATION}")
         database.execute(f"PRAGMA user_version = {_VERSION}")
-    elif "bytes" not in (name for _, name, *_ in database.execute("PRAGMA table_info(listeners)")):
-        database.execute("ALTER TABLE listeners ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0")

@@ -96,6 +96,8 @@ class VolatileConsumer(PulsarConsumer):
             with translating(place.topic):
                 while not self._stopped:
                     await self._take(place)
+                    # The rest stays with the client, uncounted: taken and dropped here, it would be lost to
+                    # consumers that have room, whom the broker prefers to one whose client is full.
                     while len(self._buffer) >= self._size and not self._stopped:
                         self._room.clear()
                         await self._room.wait()

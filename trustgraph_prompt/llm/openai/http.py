@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from socket import gaierror
 
 import aiohttp
 import orjson
 from yarl import URL
 
-from trustgraph_prompt import http_urls
+from trustgraph_prompt import descriptors, http_urls
 from trustgraph_prompt.errors import (
     ConfigError,
     ProviderError,
@@ -110,6 +111,8 @@ class Server:
         if not isinstance(trouble, ProviderError):
             # what aiohttp raises may hold the request, and that the key
             cause = getattr(trouble, "os_error", None)
+            if isinstance(cause, gaierror):  # without a descriptor it says that there is no such name
+                cause = descriptors.shortage() or cause
             trouble = ProviderUnavailable(_words(trouble))
             trouble.__cause__ = cause
         words = self._secrets.redacted(str(trouble))
