@@ -329,6 +329,27 @@ class TestConfig:
         )
         assert len(run("config", "list", *broker).stdout.split()) == 990
 
+    def test_what_a_push_brings_about_with_what_is_there_is_warned_of(
+        self, tmp_path: Path, broker: list[str]
+    ) -> None:
+        def push(name: str, text: str) -> str:
+            (tmp_path / name).write_text(f"dialect: jinja\nprompt: {text}\n")
+            result = run("config", "push", tmp_path / name, *broker)
+            assert result.returncode == 0
+            return result.stderr
+
+        def warning(count: int, prompts: str) -> str:
+            do = "does" if count == 1 else "do"
+            return (
+                f"warning: system needs the term `name`; {count} of {count} prompts {do} not mention it, "
+                f"and requests without it fail with missing-term ({prompts})\n"
+            )
+
+        assert push("hello.yaml", "hello") == ""
+        assert push("system.yaml", "'Hello {{ name }}, be brief.'") == warning(1, "hello")
+        assert push("bye.yaml", "bye") == warning(2, "bye, hello")
+        assert push("bye.yaml", "good bye") == ""
+
     def test_nothing_is_pushed_where_one_prompt_is_wrong(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "prompts").mkdir()
         (tmp_path / "prompts" / "a.yaml").write_text("dialect: jinja\nprompt: a\n")

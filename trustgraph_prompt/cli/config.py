@@ -77,11 +77,8 @@ def push(
     from trustgraph_prompt.worker.reports import Listener
 
     read = files.read(path)
-    built = read.build()
-    for wrong in try_examples(built, read.examples):
+    for wrong in try_examples(read.build(), read.examples):
         raise wrong
-    for key, why in built.notes.items():
-        output.note(f"warning: {key} {why}")
     entries = read.entries
     if not entries:
         raise ConfigError("no prompts here", where=str(path), found="schemas alone", expected="prompts")
@@ -91,6 +88,7 @@ def push(
     async def publish(connected: Broker) -> bool:
         present = await config.entries(connected, workspace, topic=topic)
         config.check_room(workspace, present.keys() | {f"{workspace}/{key}" for key in entries})
+        _warn({key.removeprefix(f"{workspace}/"): data for key, data in present.items()}, entries)
         if wait is None:
             await config.push(connected, workspace, entries, topic=topic)
             typer.echo(told)
@@ -266,6 +264,16 @@ def _print(message: Message, topic: str, told: Iterable[str], *, as_json: bool) 
         for line in told:
             typer.echo(harmless(line))
     sys.stdout.flush()
+
+
+def _warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
+    """Warn of what these entries bring about together with those that stand on the topic."""
+    from trustgraph_prompt.prompts import PromptSet
+
+    before = PromptSet.build(present)
+    for key, why in PromptSet.build({**present, **pushed}, before).notes.items():
+        if before.notes.get(key) != why:
+            output.note(f"warning: {key} {why}")
 
 
 def _tell(answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float) -> bool:
