@@ -97,7 +97,7 @@ async def test_dead_letters_of_flows_that_nobody_named_are_found(
     }
     assert everywhere.stderr == (
         "2 dead letters of the flow g in g.yaml, "
-        f"and on all other dead-letter topics of {pulsar_space}/flow\n"
+        f"and of all other dead-letter topics of {pulsar_space}/flow\n"
     )
     path = f"{foreign.replace('://', '/')}/subscriptions"
     assert await asyncio.to_thread(asked, pulsar, path) == []
