@@ -18,7 +18,7 @@ from trustgraph_prompt.terminal import harmless
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker, Message
     from trustgraph_prompt.cli.looking import Sight
-    from trustgraph_prompt.worker.reports import Announcement
+    from trustgraph_prompt.worker.reports import Announcement, Listener
 
 app = typer.Typer(
     cls=Group,
@@ -63,7 +63,8 @@ def push(
             "--wait",
             metavar="SECONDS",
             min=0,
-            help="Wait until all workers of the workspace have taken the prompts; exit with 1 if not.",
+            help="Wait until all workers that have announced themselves for the workspace have taken the "
+            "prompts; exit with 1 if one has not, and at once if there is none.",
         ),
     ] = None,
 ) -> None:
@@ -97,7 +98,7 @@ def push(
         try:
             id = await config.push(connected, workspace, entries, topic=topic)
             typer.echo(told)
-            return _tell(await listener.answers(id, wait), workspace, wait)
+            return _tell(listener, await listener.answers(id, wait), workspace, wait)
         finally:
             await listener.close()
 
@@ -276,20 +277,37 @@ def _warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
             output.note(f"warning: {key} {why}")
 
 
-def _tell(answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float) -> bool:
+def _tell(
+    listener: Listener, answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float
+) -> bool:
     """Say what the workers made of a push; whether all of them took all of it."""
     if not answers:
-        output.note(f"error: no worker that serves workspace {workspace} has announced itself")
+        served = sorted({name for names in listener.others.values() for name in names})
+        which = f"; those that have serve {', '.join(served)}" if served else ""
+        output.note(f"error: no worker that serves workspace {workspace} has announced itself{which}")
         return False
     taken = [name for name, refused in answers.items() if refused is not None and not refused]
     if taken:
         typer.echo(f"taken by {', '.join(map(_worker, taken))}")
     for name, refused in answers.items():
         if refused is None:
-            output.note(f"error: no answer from {_worker(name)} in {seconds:g} s")
+            output.note(
+                f"error: no answer from {_worker(name)} in {seconds:g} s; {_since(listener.workers[name])}"
+            )
         elif refused:
             output.note(harmless(f"error: {_worker(name)} refused {', '.join(refused)}"))
     return len(taken) == len(answers)
+
+
+def _since(announced: float) -> str:
+    """How long a worker has been silent, which may have been killed."""
+    from time import time
+
+    from trustgraph_prompt.worker.reports import SECONDS_TO_BELIEVE_THEM
+
+    ago = max(0, time() - announced)
+    until = SECONDS_TO_BELIEVE_THEM / 60
+    return f"it last announced itself {ago:.0f} s ago, and is waited for until {until:g} minutes after that"
 
 
 def _worker(key: str) -> str:
