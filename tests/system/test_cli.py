@@ -364,11 +364,27 @@ class TestConfig:
         result = run("config", "push", tmp_path, *broker)
         assert result.returncode == 2
         assert "list.prompt:4:24 /reads/0/name: list: one: something else was read" in result.stderr
+        assert result.stderr.endswith("\nnothing was pushed\n")
         assert not (tmp_path / "broker.db").exists()
         (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "a"))
         assert run("config", "push", tmp_path, *broker).returncode == 0
         got = json.loads(run("config", "get", "template.list", *broker).stdout)
         assert got == {"dialect": "jinja", "response-type": "json", "many": True, "prompt": "List."}
+
+    def test_of_several_errors_the_first_was_told_as_if_it_were_all(
+        self, tmp_path: Path, broker: list[str]
+    ) -> None:
+        for name in ("one", "two"):
+            text = LIST.replace("PLACE", "b").replace("prompt list", f"prompt {name}")
+            (tmp_path / f"{name}.prompt").write_text(text)
+        pushed = run("config", "push", tmp_path, *broker)
+        assert pushed.stderr.endswith("\nnothing was pushed; `trustgraph-prompt check` shows 1 more error\n")
+
+        export = tmp_path / "export.json"
+        export.write_text(json.dumps({f"template.{name}": {"dialect": "tex"} for name in "abc"}))
+        served = run("run", "--templates", export, "--provider", SCRIPTED, *broker)
+        assert served.returncode == 2
+        assert served.stderr.endswith("\n`trustgraph-prompt check` shows 5 more errors\n")
 
     def test_nothing_is_deleted_where_one_key_is_unknown(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "hello.yaml").write_text("dialect: jinja\nprompt: hello\n")

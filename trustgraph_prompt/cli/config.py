@@ -12,7 +12,7 @@ import typer
 
 from trustgraph_prompt.cli import looking, options, output
 from trustgraph_prompt.cli.commands import Command, Group
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
@@ -77,12 +77,15 @@ def push(
     from trustgraph_prompt.worker import config
     from trustgraph_prompt.worker.reports import Listener
 
-    read = files.read(path)
-    for wrong in try_examples(read.build(), read.examples):
-        raise wrong
-    entries = read.entries
-    if not entries:
-        raise ConfigError("no prompts here", where=str(path), found="schemas alone", expected="prompts")
+    try:
+        read = files.read(path)
+        raise_first(try_examples(read.build(), read.examples))
+        entries = read.entries
+        if not entries:
+            raise ConfigError("no prompts here", where=str(path), found="schemas alone", expected="prompts")
+    except ConfigError as error:
+        error.add_note("nothing was pushed")
+        raise
     count = output.counted(len(entries), "entry", "entries")
     told = f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}"
 
