@@ -91,7 +91,8 @@ def _of_answer(prompt: PromptDefinition, example: Example) -> Iterator[_Differen
 def _of_reason(outcome: Outcome, example: Example) -> _Difference:
     found = outcome.reason.value if outcome.ok else f"{outcome.reason.value}: {outcome.explain(1)}"
     if example.reason is Reason.SUCCESS:
-        return _Difference("/reads", "the answer is refused", found, "an answer to read")
+        expected = f"an answer to read, or `reason: {outcome.reason.value}`"
+        return _Difference("/reads", "the answer is refused", found, expected)
     message = "the answer is not refused" if outcome.ok else "the answer is refused for another reason"
     return _Difference("/reason", message, found, example.reason.value)
 
