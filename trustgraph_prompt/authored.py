@@ -164,6 +164,7 @@ def _error(
         problem = best_match([problem]) or problem
     inner: Any = problem.schema
     found: Any = problem.instance
+    wanted: Any = problem.validator_value
     path = "".join(f"/{_escaped(part)}" for part in problem.absolute_path)
     if misspelt:
         known = inner.get("properties", {})
@@ -175,7 +176,7 @@ def _error(
             found=unknown,
             expected="one of " + ", ".join(sorted(known)),
         )
-    if problem.validator == "not" and (keys := problem.validator_value.get("required")):
+    if problem.validator == "not" and (keys := wanted.get("required")):
         return error(
             f"the key `{keys[0]}` does not belong here",
             where=where,
@@ -184,7 +185,7 @@ def _error(
             expected=inner.get("description", "no such key"),
         )
     if problem.validator == "required":
-        missing = next(key for key in problem.validator_value if problem.message.startswith(f"{key!r} "))
+        missing = next(key for key in wanted if problem.message.startswith(f"{key!r} "))
         known = inner.get("properties") or ({} if path else schema.get("properties", {}))
         described = known.get(missing, {}).get("description")
         return error(
@@ -204,7 +205,8 @@ def _error(
 
 def _in_words(problem: ValidationError, inner: Mapping[str, Any]) -> tuple[str, str | None]:
     """What a keyword has against a value, and what it wants instead."""
-    found, wanted = problem.instance, problem.validator_value
+    found: Any = problem.instance
+    wanted: Any = problem.validator_value
     match problem.validator:
         case "type":
             types = [wanted] if isinstance(wanted, str) else wanted

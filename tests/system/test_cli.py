@@ -260,10 +260,9 @@ class TestConfig:
     def test_escapes_in_keys_reached_the_terminal(self, tmp_path: Path, broker: list[str]) -> None:
         topic, key = "persistent://tg/config/prompt", "default/template.\x1b]0;owned\x07\x9b2J"
 
-        async def publish(*topics: str) -> None:
+        async def publish(topic: str, data: bytes = b'"\x1b[2J"') -> None:
             async with await connect(broker[1]) as connected:
-                for name in topics:
-                    await (await connected.producer(name)).send(b'"\x1b[2J"', key=key)
+                await (await connected.producer(topic)).send(data, key=key)
 
         asyncio.run(publish(topic))
         shown = "default/template.\\u001b]0;owned\\u0007\\u009b2J"
@@ -272,9 +271,15 @@ class TestConfig:
         with started("config", "watch", *broker) as watch:
             assert watch.stderr is not None
             assert watch.stdout is not None
+            assert watch.stderr.readline() == f"watching {topic}\n"
             assert "prompt-report yet" in watch.stderr.readline()
             asyncio.run(publish(f"{topic}-report"))
             assert watch.stdout.readline() == f'refused {shown} "\\u001b[2J"\n'
+            record = {"message": "it is too small", "where": "T W/template.x", "path": "/attempts"}
+            whole = json.dumps({**record, "found": "0", "expected": "at least 1"}).encode()
+            asyncio.run(publish(f"{topic}-report", whole))
+            said = "T W/template.x /attempts: it is too small (found '0', expected at least 1)"
+            assert watch.stdout.readline() == f"refused {said}\n"
             watch.send_signal(signal.SIGINT)
             assert watch.wait(60) == 0
 

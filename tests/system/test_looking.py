@@ -110,6 +110,7 @@ def test_a_watch_waits_for_a_topic_that_nobody_has_made(
     with started("config", "watch", **variables, PYTHONUNBUFFERED="1") as watch:
         assert watch.stdout is not None
         assert watch.stderr is not None
+        assert watch.stderr.readline() == f"watching persistent://{pulsar_space}/config/prompt\n"
         waiting = {watch.stderr.readline().partition(":")[0] for _ in range(2)}
         assert waiting == {"waiting"}
         assert topics(pulsar, pulsar_space) == []

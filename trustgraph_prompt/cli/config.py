@@ -191,6 +191,7 @@ def watch(
     import asyncio
 
     async def follow(sight: Sight) -> None:
+        output.note(f"watching {topic}")
         await asyncio.gather(
             _print_changes(sight, topic, as_json=as_json), _print_reports(sight, topic, as_json=as_json)
         )
@@ -223,14 +224,24 @@ async def _print_reports(sight: Sight, config_topic: str, *, as_json: bool) -> N
     async with aclosing(_changes(sight, topic)) as changes:
         async for message in changes:
             if (announcement := Announcement.decode(message)) is None:
-                record = message.data.decode(errors="replace")
-                told = [f"{'refused' if record else 'mended'} {message.key} {record}"]
+                told = [_refusal(message) if message.data else f"mended {message.key}"]
             elif announcement == (before := workers.get(message.key)):
                 continue
             else:
                 workers[message.key] = announcement
                 told = _news(_worker(message.key or ""), announcement, before)
             _print(message, topic, told, as_json=as_json)
+
+
+def _refusal(message: Message) -> str:
+    """In the words of `check`; as it is where somebody else put something on the topic."""
+    match _value(message.data):
+        case {"message": str(said), "where": str(where), "path": str(path), **more}:
+            expected = None if more.get("expected") is None else str(more["expected"])
+            error = ConfigError(said, where=where, path=path, found=more.get("found"), expected=expected)
+            return f"refused {error}"
+        case _:
+            return f"refused {message.key} {message.data.decode(errors='replace')}"
 
 
 def _news(worker: str, now: Announcement, before: Announcement | None) -> list[str]:
