@@ -354,6 +354,9 @@ class TestConfig:
         assert push("system.yaml", "'Hello {{ name }}, be brief.'") == warning(1, "hello")
         assert push("bye.yaml", "bye") == warning(2, "bye, hello")
         assert push("bye.yaml", "good bye") == ""
+        assert push("a.yaml", "a\naliases: [b]").startswith("warning: system needs")
+        told = push("c.yaml", "c\naliases: [b]")
+        assert "warning: workers will refuse template.c /aliases: the alias `b` is that of another" in told
 
     def test_nothing_is_pushed_where_one_prompt_is_wrong(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "prompts").mkdir()

@@ -286,9 +286,12 @@ def _warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
     from trustgraph_prompt.prompts import PromptSet
 
     before = PromptSet.build(present)
-    for key, why in PromptSet.build({**present, **pushed}, before).notes.items():
+    after = PromptSet.build({**present, **pushed}, before)
+    for key, why in after.notes.items():
         if before.notes.get(key) != why:
             output.note(f"warning: {key} {why}")
+    for key in sorted(pushed.keys() & after.refused.keys()):
+        output.note(f"warning: workers will refuse {after.refused[key]}")
 
 
 def _tell(
