@@ -164,6 +164,7 @@ def _error(
         problem = best_match([problem]) or problem
     inner: Any = problem.schema
     found: Any = problem.instance
+    wanted: Any = problem.validator_value
     path = "".join(f"/{_escaped(part)}" for part in problem.absolute_path)
     if misspelt:
         known = inner.get("properties", {})
@@ -175,16 +176,59 @@ def _error(
             found=unknown,
             expected="one of " + ", ".join(sorted(known)),
         )
-    message = problem.message if len(problem.message) <= 200 else problem.message[:199] + "…"
-    expected = inner.get("description") if problem.validator == "pattern" else None
-    if expected is not None:
-        message = "it does not have the form that it must have"
+    if problem.validator == "not" and (keys := wanted.get("required")):
+        return error(
+            f"the key `{keys[0]}` does not belong here",
+            where=where,
+            path=f"{path}/{_escaped(keys[0])}",
+            found=found[keys[0]],
+            expected=inner.get("description", "no such key"),
+        )
+    if problem.validator == "required":
+        missing = next(key for key in wanted if problem.message.startswith(f"{key!r} "))
+        known = inner.get("properties") or ({} if path else schema.get("properties", {}))
+        described = known.get(missing, {}).get("description")
+        return error(
+            f"the key `{missing}` is missing",
+            where=where,
+            path=path,
+            found=", ".join(map(str, found)) or "no keys",
+            expected=f"`{missing}`: {described}" if described else f"`{missing}` too",
+        )
     if problem.validator in ("oneOf", "anyOf"):
         message = "it has none of the forms that it may have"
-        expected = "; or ".join(_form(form, schema) for form in inner[problem.validator])
-    if problem.validator == "type" and isinstance(problem.validator_value, str):
-        expected = TYPES[problem.validator_value]
+        expected: str | None = "; or ".join(_form(form, schema) for form in inner[problem.validator])
+    else:
+        message, expected = _in_words(problem, inner)
     return error(message, where=where, path=path, found=found, expected=expected)
+
+
+def _in_words(problem: ValidationError, inner: Mapping[str, Any]) -> tuple[str, str | None]:
+    """What a keyword has against a value, and what it wants instead."""
+    found: Any = problem.instance
+    wanted: Any = problem.validator_value
+    match problem.validator:
+        case "type":
+            types = [wanted] if isinstance(wanted, str) else wanted
+            return "it is of the wrong type", " or ".join(TYPES[name] for name in types)
+        case "enum":
+            near = suggestion(str(found), map(str, wanted))
+            return f"it is none of the allowed values{near}", "one of " + ", ".join(map(str, wanted))
+        case "pattern":
+            return "it does not have the form that it must have", inner.get("description")
+        case "minimum":
+            return "it is too small", f"at least {wanted:,}"
+        case "exclusiveMinimum":
+            return "it is too small", f"more than {wanted:,}"
+        case "maximum":
+            return "it is too large", f"at most {wanted:,}"
+        case "minLength" | "minItems" | "minProperties" if not found:
+            return "it is empty", "something in it"
+        case "maxLength":
+            return "it is too long", f"at most {wanted:,} characters"
+        case "uniqueItems":
+            return "something stands in it twice", "each of its items once"
+    return excerpt(problem.message), None
 
 
 def _form(form: Mapping[str, Any], schema: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ Every library error is mapped to one of these at the edge where it appears.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from errno import EMFILE, ENFILE
@@ -456,6 +456,15 @@ class BrokerClosed(BrokerError):
 
 class CallTimeout(BrokerError):
     """No response came in time."""
+
+
+def raise_first(errors: Iterable[ConfigError]) -> None:
+    """Raise the first of some errors, if there is one; the others are its `others`."""
+    every = [each for error in errors for each in (error, *error.others)]
+    if every:
+        first, *others = every
+        first.others = tuple(others)
+        raise first
 
 
 def excerpt(text: str | bytes, limit: int = 200) -> str:

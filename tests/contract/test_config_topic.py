@@ -184,7 +184,10 @@ async def test_a_system_message_with_a_term_that_nobody_sends_is_noted(
 
     await push(house, system=entry("Be {{ tone }}."), **{"template.say": entry("Say B")})
     await serves_entry(working, "say", "Say B")
-    told = "needs tone, which 1 of the 1 prompts under it do not name: requests that leave it out end (say)"
+    told = (
+        "needs the term `tone`; 1 of 1 prompts does not mention it, "
+        "and requests without it fail with missing-term (say)"
+    )
     assert working.worker.health.notes() == {"config entry default/system": told}
     assert f"config entry default/system {told}" in caplog.messages
 

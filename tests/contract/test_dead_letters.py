@@ -254,10 +254,20 @@ async def test_on_a_topic_that_is_not_persistent_letters_stay_while_nobody_is_th
     await bury(broker, place, [b"1", b"2"])
     other = await broker.consumer(place.topic, "others")
 
-    with pytest.raises(BrokerUnavailable, match=f"nobody is subscribed as {SUBSCRIPTION}"):
-        await replayed(broker, place)
+    durable = Place(house.topic("others"), SUBSCRIPTION)
+    await bury(broker, durable, [b"3"])
+    done: list[bytes] = []
 
-    assert payloads(await seen(broker, place)) == [b"1", b"2"]
+    async def replay_both() -> None:
+        async for letter, _ in replay(broker, [place, durable]):
+            done.append(letter.message.data)
+
+    told = f"nobody is subscribed as {SUBSCRIPTION}.* 2 dead letters stay"
+    with pytest.raises(BrokerUnavailable, match=told):
+        await asyncio.wait_for(replay_both(), 90)
+
+    assert done == [b"3"]
+    assert payloads(await seen(broker, place, durable)) == [b"1", b"2"]
     await other.close()
 
 

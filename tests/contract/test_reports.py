@@ -60,6 +60,8 @@ async def test_a_push_that_nobody_serves_was_a_success(house: House) -> None:
 
     await house.work(house.flow(workspace="elsewhere"), echo, config=True)
     assert await answers(house, "Say B") == {}
+    async with listening(house) as listener:
+        assert list(listener.others.values()) == [["elsewhere"]]
 
 
 async def test_each_worker_says_whether_it_took_a_push(house: House) -> None:

@@ -406,9 +406,13 @@ async def test_consumers_that_broke_are_let_go_of(house: House, monkeypatch: pyt
     await asyncio.wait([serving])
 
 
-async def test_a_flow_whose_prompt_is_not_there_is_noted(house: House) -> None:
+async def test_a_flow_whose_prompt_is_not_there_is_noted(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
     flow = house.flow(input=Input(house.topic("chunks"), "s", kind="chunk"), prompt="nosuch")
 
     working = await house.work(flow, Counted())
 
     assert working.worker.health.notes() == {"flow f": "there is no prompt `nosuch`"}
+    told = "flow f: there is no prompt `nosuch`; its requests become dead letters until it is pushed"
+    assert told in caplog.messages

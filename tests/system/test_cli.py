@@ -260,10 +260,9 @@ class TestConfig:
     def test_escapes_in_keys_reached_the_terminal(self, tmp_path: Path, broker: list[str]) -> None:
         topic, key = "persistent://tg/config/prompt", "default/template.\x1b]0;owned\x07\x9b2J"
 
-        async def publish(*topics: str) -> None:
+        async def publish(topic: str, data: bytes = b'"\x1b[2J"') -> None:
             async with await connect(broker[1]) as connected:
-                for name in topics:
-                    await (await connected.producer(name)).send(b'"\x1b[2J"', key=key)
+                await (await connected.producer(topic)).send(data, key=key)
 
         asyncio.run(publish(topic))
         shown = "default/template.\\u001b]0;owned\\u0007\\u009b2J"
@@ -272,9 +271,15 @@ class TestConfig:
         with started("config", "watch", *broker) as watch:
             assert watch.stderr is not None
             assert watch.stdout is not None
+            assert watch.stderr.readline() == f"watching {topic}\n"
             assert "prompt-report yet" in watch.stderr.readline()
             asyncio.run(publish(f"{topic}-report"))
             assert watch.stdout.readline() == f'refused {shown} "\\u001b[2J"\n'
+            record = {"message": "it is too small", "where": "T W/template.x", "path": "/attempts"}
+            whole = json.dumps({**record, "found": "0", "expected": "at least 1"}).encode()
+            asyncio.run(publish(f"{topic}-report", whole))
+            said = "T W/template.x /attempts: it is too small (found '0', expected at least 1)"
+            assert watch.stdout.readline() == f"refused {said}\n"
             watch.send_signal(signal.SIGINT)
             assert watch.wait(60) == 0
 
@@ -329,6 +334,30 @@ class TestConfig:
         )
         assert len(run("config", "list", *broker).stdout.split()) == 990
 
+    def test_what_a_push_brings_about_with_what_is_there_is_warned_of(
+        self, tmp_path: Path, broker: list[str]
+    ) -> None:
+        def push(name: str, text: str) -> str:
+            (tmp_path / name).write_text(f"dialect: jinja\nprompt: {text}\n")
+            result = run("config", "push", tmp_path / name, *broker)
+            assert result.returncode == 0
+            return result.stderr
+
+        def warning(count: int, prompts: str) -> str:
+            do = "does" if count == 1 else "do"
+            return (
+                f"warning: system needs the term `name`; {count} of {count} prompts {do} not mention it, "
+                f"and requests without it fail with missing-term ({prompts})\n"
+            )
+
+        assert push("hello.yaml", "hello") == ""
+        assert push("system.yaml", "'Hello {{ name }}, be brief.'") == warning(1, "hello")
+        assert push("bye.yaml", "bye") == warning(2, "bye, hello")
+        assert push("bye.yaml", "good bye") == ""
+        assert push("a.yaml", "a\naliases: [b]").startswith("warning: system needs")
+        told = push("c.yaml", "c\naliases: [b]")
+        assert "warning: workers will refuse template.c /aliases: the alias `b` is that of another" in told
+
     def test_nothing_is_pushed_where_one_prompt_is_wrong(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "prompts").mkdir()
         (tmp_path / "prompts" / "a.yaml").write_text("dialect: jinja\nprompt: a\n")
@@ -343,11 +372,27 @@ class TestConfig:
         result = run("config", "push", tmp_path, *broker)
         assert result.returncode == 2
         assert "list.prompt:4:24 /reads/0/name: list: one: something else was read" in result.stderr
+        assert result.stderr.endswith("\nnothing was pushed\n")
         assert not (tmp_path / "broker.db").exists()
         (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "a"))
         assert run("config", "push", tmp_path, *broker).returncode == 0
         got = json.loads(run("config", "get", "template.list", *broker).stdout)
         assert got == {"dialect": "jinja", "response-type": "json", "many": True, "prompt": "List."}
+
+    def test_of_several_errors_the_first_was_told_as_if_it_were_all(
+        self, tmp_path: Path, broker: list[str]
+    ) -> None:
+        for name in ("one", "two"):
+            text = LIST.replace("PLACE", "b").replace("prompt list", f"prompt {name}")
+            (tmp_path / f"{name}.prompt").write_text(text)
+        pushed = run("config", "push", tmp_path, *broker)
+        assert pushed.stderr.endswith("\nnothing was pushed; `trustgraph-prompt check` shows 1 more error\n")
+
+        export = tmp_path / "export.json"
+        export.write_text(json.dumps({f"template.{name}": {"dialect": "tex"} for name in "abc"}))
+        served = run("run", "--templates", export, "--provider", SCRIPTED, *broker)
+        assert served.returncode == 2
+        assert served.stderr.endswith("\n`trustgraph-prompt check` shows 5 more errors\n")
 
     def test_nothing_is_deleted_where_one_key_is_unknown(self, tmp_path: Path, broker: list[str]) -> None:
         (tmp_path / "hello.yaml").write_text("dialect: jinja\nprompt: hello\n")
@@ -430,7 +475,7 @@ def test_check_tells_all_that_is_wrong_with_a_file_and_which_forms_a_key_may_hav
     assert result.returncode == 2
     assert "/cache: it has none of the forms that it may have" in result.stderr
     assert "expected true or false; or the key seconds)" in result.stderr
-    assert "/attempts: 99 is greater" in result.stderr
+    assert "/attempts: it is too large (found 99, expected at most 10)" in result.stderr
     assert "/repair" in result.stderr
     assert result.stderr.count("error  ") == 3
 

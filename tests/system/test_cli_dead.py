@@ -26,6 +26,7 @@ REQUEST = PromptRequest.asking("define", {"text": "chalk", "n": 3}).encode()
 UNKNOWN: Letter = (REQUEST, "there is no prompt `define`", {"error": "unknown-prompt", "prompt": "define"})
 BROKEN: Letter = (b"{no json", "not JSON\n\x1b[2Jin many lines", {"error": "invalid-request"})
 HUGE: Letter = (b"x" * 10, "too long", {"error": "invalid-request", "bytes": "6000000", "sha256": "ab"})
+SUBSCRIPTIONS = "(subscriptions prompt--default--f--request, prompt--default--g--request)"
 
 
 class Desk:
@@ -114,9 +115,7 @@ def test_letters_are_chosen_by_flow_error_prompt_and_place(desk: Desk) -> None:
     assert [letter["request"] for letter in desk.listed("--error", "invalid-request")] == ["b"]
     assert [letter["flow"] for letter in desk.listed("--prompt", "define")] == ["f", "g"]
     assert desk.listed("--id", "another") == []
-    assert desk.dead("list", served=place).stderr == (
-        "1 dead letter of subscription prompt--default--g--request of persistent://tg/flow/g-in\n"
-    )
+    assert desk.dead("list", served=place).stderr == "1 dead letter of persistent://tg/flow/g-in\n"
 
 
 def test_a_letter_is_shown_whole_and_harmless(desk: Desk) -> None:
@@ -132,7 +131,7 @@ def test_a_letter_is_shown_whole_and_harmless(desk: Desk) -> None:
     assert json.loads(desk.dead("show", whole["id"], "--json").stdout) == whole
     missing = desk.dead("show", "nobody")
     assert (missing.returncode, missing.stderr) == (
-        *(1, "error: there is no dead letter nobody of the flows f, g in flows\n"),
+        *(1, f"error: there is no dead letter nobody of the flows f, g in flows {SUBSCRIPTIONS}\n"),
     )
 
 
@@ -141,14 +140,40 @@ def test_what_is_replayed_is_no_dead_letter_any_more(desk: Desk) -> None:
 
     result = desk.dead("replay", "a")
     assert (result.returncode, result.stdout) == (0, "replayed 1 dead letter\n")
+    assert result.stderr == "`dead list` shows what died again\n"
     assert [letter["request"] for letter in desk.listed()] == ["b"]
     again = desk.dead("replay", "a", "b")
     assert (again.returncode, again.stdout) == (1, "replayed 1 dead letter\n")
-    assert again.stderr == "error: there is no dead letter a of the flows f, g in flows\n"
-    assert desk.dead("list").stderr == "no dead letters of the flows f, g in flows\n"
+    looked = f"of the flows f, g in flows {SUBSCRIPTIONS}\n"
+    assert again.stderr.endswith(f"\nerror: there is no dead letter a {looked}")
+    assert desk.dead("list").stderr == f"no dead letters {looked}"
     nothing = desk.dead("replay", "--all")
-    told = ("replayed no dead letters\n", "looked at those of the flows f, g in flows\n")
-    assert (nothing.stdout, nothing.stderr) == told
+    assert (nothing.stdout, nothing.stderr) == ("replayed no dead letters\n", f"looked at those {looked}")
+
+
+def test_a_worker_id_that_is_wrong_shows_in_the_subscriptions_that_were_looked_at(desk: Desk) -> None:
+    desk.bury([UNKNOWN])
+
+    told = desk.dead("list", "--flow", "f", "--id", "promt").stderr
+    assert told == "no dead letters of the flow f in flows (subscription promt--default--f--request)\n"
+    elsewhere = ("--topic", "persistent://tg/flow/f-in", "--subscription", "s")
+    told = desk.dead("list", served=elsewhere).stderr
+    assert told == "no dead letters of persistent://tg/flow/f-in (subscription s)\n"
+
+
+def test_letters_that_nobody_hears_stopped_the_replay_of_all_others(desk: Desk) -> None:
+    volatile = FLOW.replace("persistent://tg/flow/{name}-in", "non-persistent://tg/flow/{name}-in")
+    (desk.folder / "flows" / "f.yaml").write_text(volatile.format(name="f"))
+    desk.bury([UNKNOWN, BROKEN])
+    desk.bury([UNKNOWN], flow="g")
+
+    result = desk.dead("replay", "--all")
+    assert (result.returncode, result.stdout) == (1, "replayed 1 dead letter\n")
+    assert (
+        "non-persistent://tg/flow/f-in: nobody is subscribed as prompt--default--f--request" in result.stderr
+    )
+    assert "2 dead letters stay; replay while the worker runs" in result.stderr
+    assert [letter["flow"] for letter in desk.listed()] == ["f", "f"]
 
 
 def test_what_was_cut_stays_and_is_named(desk: Desk) -> None:
@@ -165,7 +190,7 @@ def test_what_was_cut_stays_and_is_named(desk: Desk) -> None:
     ("arguments", "served", "says"),
     [
         (["replay"], ["--flows", "flows"], "which letters? name them, or say --all"),
-        (["replay", "a", "--all"], ["--flows", "flows"], "which letters? name them, or say --all"),
+        (["replay", "a", "--all"], ["--flows", "flows"], "ids and --all: say one of them"),
         (
             ["list"],
             ["--flows", "flows", "--flow", "h"],
@@ -190,7 +215,9 @@ def test_no_dead_letters_was_said_while_two_lay_in_a_flow_that_was_not_looked_at
 
     bundled = desk.dead("list", served=())
     assert bundled.returncode == 0
-    assert bundled.stderr == "no dead letters of the bundled flows chunks, requests; --flows names others\n"
+    assert bundled.stderr.startswith(
+        "no dead letters of the bundled flows chunks, requests; --flows names others (subscriptions prompt--"
+    )
     both = ("--flows", "flows/f.yaml", "--flows", "flows/g.yaml")
     assert desk.dead("list", served=both).stderr == (
         "3 dead letters of the flows f, g in flows/f.yaml, flows/g.yaml\n"
@@ -199,7 +226,7 @@ def test_no_dead_letters_was_said_while_two_lay_in_a_flow_that_was_not_looked_at
     assert len([line for line in everywhere.stdout.splitlines() if line.startswith("  ")]) == 3
     assert everywhere.stderr == (
         "3 dead letters of the bundled flows chunks, requests, "
-        f"and on all other dead-letter topics of {desk.url}\n"
+        f"and of all other dead-letter topics of {desk.url}\n"
     )
     [id] = [letter["id"] for letter in desk.listed("--flow", "g")]
     shown = json.loads(desk.dead("show", id, "--all", "--json", served=()).stdout)

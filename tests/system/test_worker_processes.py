@@ -83,8 +83,8 @@ async def test_who_pushes_learns_which_worker_took_it(site: Site) -> None:
     prompts.mkdir()
     (prompts / "say.yaml").write_text("dialect: jinja\nprompt: Say {{ text }}\n")
 
-    async def push(seconds: float) -> subprocess.CompletedProcess[str]:
-        arguments = ("push", prompts, "--broker", site.url, "--wait", seconds)
+    async def push(seconds: float, *more: str) -> subprocess.CompletedProcess[str]:
+        arguments = ("push", prompts, "--broker", site.url, "--wait", seconds, *more)
         return await asyncio.to_thread(run, "config", *arguments)
 
     alone = await push(10)
@@ -103,7 +103,17 @@ async def test_who_pushes_learns_which_worker_took_it(site: Site) -> None:
         worker.send_signal(signal.SIGSTOP)
         silent = await push(1)
         assert silent.returncode == 1
-        assert f"error: no answer from {shown} in 1 s" in silent.stderr
+        assert re.search(
+            rf"error: no answer from {shown} in 1 s; it last announced itself \d+ s ago, "
+            "and is waited for until 3 minutes after that\n",
+            silent.stderr,
+        )
+        typo = await push(10, "-w", "defualt")
+        assert typo.returncode == 1
+        assert (
+            "no worker that serves workspace defualt has announced itself; those that have serve default"
+            in typo.stderr
+        )
         worker.send_signal(signal.SIGCONT)
 
         worker.send_signal(signal.SIGTERM)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.support.steps import is_linear
+from trustgraph_prompt.ask import try_example
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ConfigError, LanguageError
 from trustgraph_prompt.prompts import PromptSet, files
@@ -148,8 +149,8 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
             'prompt a: "x"\n    respnse: 1\n    attempts: many\n    model: {temperature: hot}\n',
             [
                 "2:14 /respnse: unknown key",
-                "3:15 /attempts: 'many' is not",
-                "4:26 /model/temperature: 'hot' is",
+                "3:15 /attempts: it is of the wrong type (found 'many'",
+                "4:26 /model/temperature: it is of the wrong type (found 'hot'",
             ],
         ),
         ('prompt a: "x"\n    attempt: 2\n', ["2:14 /attempt: unknown key, did you mean 'attempts'?"]),
@@ -193,14 +194,17 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
             ["2:18 /invariants/0: this is no rule"],
         ),
         ('prompt "": "x"\n', ["1:8: a prompt has a name"]),
-        ('prompt a: "x"\n    example:\n        answer: "y"\n', ["2:5: it has none of the forms"]),
+        (
+            'prompt a: "x"\n    example:\n        answer: "y"\n',
+            ["2:5: a: an example: does not say what must be read of it (found 'answer'"],
+        ),
         (
             'prompt a: "x"\n    example:\n        answer: "y"\n        read: "y"\n',
-            ["4:15 /read: unknown key, did you mean 'reads'?", "2:5: it has none of the forms"],
+            ["4:15 /read: unknown key, did you mean 'reads'?", "2:5: a: an example: does not say"],
         ),
         (
             'prompt a: "x"\n    example:\n        answer: "y"\n        reason: odd\n',
-            ["4:17 /reason: 'odd' is not one of"],
+            ["4:17 /reason: it is none of the allowed values"],
         ),
         ('prompt a: "{{"\nprompt b: "{%"\n', ["1:11: line 1: ", "2:11: line 1: "]),
     ],
@@ -210,6 +214,16 @@ def test_what_is_wrong_is_shown_where_it_stands(file: Path, source: str, told: l
     assert len(found) == len(told)
     for one, beginning in zip(found, told, strict=True):
         assert one.startswith(beginning)
+
+
+def test_an_answer_that_must_be_refused_as_a_whole_is_said_by_its_reason(file: Path) -> None:
+    file.write_text(
+        'schema X:\n    a: string\nprompt p expecting X[] as jsonl: "x"\n'
+        '    example "bad":\n        answer: \'{"a": 1}\'\n        reads: []\n        refuses: 1\n'
+    )
+    read = files.read(file)
+    with pytest.raises(ConfigError, match="an answer to read, or `reason: schema_type_error`"):
+        try_example(read.build().prompts["p"], read.examples[0])
 
 
 def test_what_the_language_does_not_know_is_shown_where_it_stands(file: Path) -> None:

@@ -62,6 +62,17 @@ def test_a_missing_term_is_an_error_of_the_request_that_names_it(system: str) ->
     assert raised.value.type == "missing-term"
 
 
+def test_who_needs_a_missing_term_is_named() -> None:
+    prompts = PromptSet.build({"system": entry("Hello {{ name }}."), "template.a": entry("{{ text }}")})
+    system = "the system message of the workspace, under which `a` is asked, needs the term name"
+    with pytest.raises(RequestError) as raised:
+        prompts.question("a", {"text": "hi"})
+    assert str(raised.value) == f"{system}; given: text"
+    with pytest.raises(RequestError) as raised:
+        prompts.question("a", {})
+    assert str(raised.value) == f"the prompt `a` needs the term text; {system}; given: none"
+
+
 @pytest.mark.parametrize(
     "template",
     [
@@ -100,8 +111,8 @@ def test_terms_that_do_not_do_are_a_render_error() -> None:
         ("{", "the entry is no JSON"),
         ("[" * 100_000, "the entry is no JSON"),
         (b"\xff", "the entry is no JSON"),
-        ("null", "None is not of type 'object'"),
-        ('"x"', "'x' is not of type 'object'"),
+        ("null", "found None, expected keys with values"),
+        ('"x"', "found 'x', expected keys with values"),
         (entry("x" * 600_000), "the entry is too long"),
         (entry("x" * 200_000), "the template is too long"),
         (BAD, "{% set %}"),
@@ -239,8 +250,8 @@ def test_a_system_message_that_needs_a_term_of_nobody_ended_every_prompt_in_sile
         "template.e": json.dumps({"prompt": "Whisper {{ text }}"}),
     }
     assert PromptSet.build(entries).notes == {
-        "system": "needs name, tone, which 1 of the 4 prompts under it do not name: "
-        "requests that leave it out end (a)"
+        "system": "needs the terms `name`, `tone`; 1 of 4 prompts does not mention them, "
+        "and requests without them fail with missing-term (a)"
     }
     assert not PromptSet.build({**entries, "template.a": entry("{{ tone }} {{ name }}")}).notes
     assert not PromptSet.build({key: text for key, text in entries.items() if key != "system"}).notes
@@ -249,5 +260,5 @@ def test_a_system_message_that_needs_a_term_of_nobody_ended_every_prompt_in_sile
 def test_a_note_about_a_thousand_prompts_is_short() -> None:
     prompts = {f"template.{number:03}{'x' * 100}": entry("Say") for number in range(999)}
     note = PromptSet.build({"system": entry("Be {{ tone }}."), **prompts}).notes["system"]
-    assert "which 999 of the 999 prompts under it do not name" in note
+    assert "999 of 999 prompts do not mention it" in note
     assert len(note) < 500

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract.pointer import pointer
-from trustgraph_prompt.errors import PromptError, Reason, RenderError, excerpt
+from trustgraph_prompt.errors import PromptError, Reason, RenderError, excerpt, raise_first
 from trustgraph_prompt.prompts import Example, PromptDefinition, PromptSet
 from trustgraph_prompt.reader import Outcome, read
 
@@ -30,7 +30,7 @@ def try_example(prompt: PromptDefinition, example: Example) -> None:
     Raises `PromptError` for what is other than the example says, with the place where it says so; what else
     is, are its `others`.
     """
-    errors = [
+    raise_first(
         PromptError(
             f"{example}: {found.message}",
             where=example.places.of(found.path),
@@ -39,11 +39,7 @@ def try_example(prompt: PromptDefinition, example: Example) -> None:
             expected=found.expected,
         )
         for found in (*_of_question(prompt, example), *_of_answer(prompt, example))
-    ]
-    if errors:
-        first, *others = errors
-        first.others = tuple(others)
-        raise first
+    )
 
 
 def try_examples(prompts: PromptSet, examples: Iterable[Example]) -> list[PromptError]:
@@ -95,7 +91,8 @@ def _of_answer(prompt: PromptDefinition, example: Example) -> Iterator[_Differen
 def _of_reason(outcome: Outcome, example: Example) -> _Difference:
     found = outcome.reason.value if outcome.ok else f"{outcome.reason.value}: {outcome.explain(1)}"
     if example.reason is Reason.SUCCESS:
-        return _Difference("/reads", "the answer is refused", found, "an answer to read")
+        expected = f"an answer to read, or `reason: {outcome.reason.value}`"
+        return _Difference("/reads", "the answer is refused", found, expected)
     message = "the answer is not refused" if outcome.ok else "the answer is refused for another reason"
     return _Difference("/reason", message, found, example.reason.value)
 

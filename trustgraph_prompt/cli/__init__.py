@@ -29,4 +29,10 @@ def _complain(error: Exception | str, code: int) -> int:
     from trustgraph_prompt.terminal import harmless
 
     sys.stderr.write(f"error: {harmless(str(error))}\n")
+    said = [*getattr(error, "__notes__", ())]
+    if others := getattr(error, "others", ()):
+        more = f"{len(others):,} more error{'' if len(others) == 1 else 's'}"
+        said.append(f"`trustgraph-prompt check` shows {more}")
+    if said:
+        sys.stderr.write(f"{'; '.join(said)}\n")
     return code

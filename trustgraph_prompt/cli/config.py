@@ -12,13 +12,13 @@ import typer
 
 from trustgraph_prompt.cli import looking, options, output
 from trustgraph_prompt.cli.commands import Command, Group
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker, Message
     from trustgraph_prompt.cli.looking import Sight
-    from trustgraph_prompt.worker.reports import Announcement
+    from trustgraph_prompt.worker.reports import Announcement, Listener
 
 app = typer.Typer(
     cls=Group,
@@ -63,7 +63,8 @@ def push(
             "--wait",
             metavar="SECONDS",
             min=0,
-            help="Wait until all workers of the workspace have taken the prompts; exit with 1 if not.",
+            help="Wait until all workers that have announced themselves for the workspace have taken the "
+            "prompts; exit with 1 if one has not, and at once if there is none.",
         ),
     ] = None,
 ) -> None:
@@ -76,21 +77,22 @@ def push(
     from trustgraph_prompt.worker import config
     from trustgraph_prompt.worker.reports import Listener
 
-    read = files.read(path)
-    built = read.build()
-    for wrong in try_examples(built, read.examples):
-        raise wrong
-    for key, why in built.notes.items():
-        output.note(f"warning: {key} {why}")
-    entries = read.entries
-    if not entries:
-        raise ConfigError("no prompts here", where=str(path), found="schemas alone", expected="prompts")
+    try:
+        read = files.read(path)
+        raise_first(try_examples(read.build(), read.examples))
+        entries = read.entries
+        if not entries:
+            raise ConfigError("no prompts here", where=str(path), found="schemas alone", expected="prompts")
+    except ConfigError as error:
+        error.add_note("nothing was pushed")
+        raise
     count = output.counted(len(entries), "entry", "entries")
     told = f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}"
 
     async def publish(connected: Broker) -> bool:
         present = await config.entries(connected, workspace, topic=topic)
         config.check_room(workspace, present.keys() | {f"{workspace}/{key}" for key in entries})
+        _warn({key.removeprefix(f"{workspace}/"): data for key, data in present.items()}, entries)
         if wait is None:
             await config.push(connected, workspace, entries, topic=topic)
             typer.echo(told)
@@ -99,7 +101,7 @@ def push(
         try:
             id = await config.push(connected, workspace, entries, topic=topic)
             typer.echo(told)
-            return _tell(await listener.answers(id, wait), workspace, wait)
+            return _tell(listener, await listener.answers(id, wait), workspace, wait)
         finally:
             await listener.close()
 
@@ -189,6 +191,7 @@ def watch(
     import asyncio
 
     async def follow(sight: Sight) -> None:
+        output.note(f"watching {topic}")
         await asyncio.gather(
             _print_changes(sight, topic, as_json=as_json), _print_reports(sight, topic, as_json=as_json)
         )
@@ -221,14 +224,24 @@ async def _print_reports(sight: Sight, config_topic: str, *, as_json: bool) -> N
     async with aclosing(_changes(sight, topic)) as changes:
         async for message in changes:
             if (announcement := Announcement.decode(message)) is None:
-                record = message.data.decode(errors="replace")
-                told = [f"{'refused' if record else 'mended'} {message.key} {record}"]
+                told = [_refusal(message) if message.data else f"mended {message.key}"]
             elif announcement == (before := workers.get(message.key)):
                 continue
             else:
                 workers[message.key] = announcement
                 told = _news(_worker(message.key or ""), announcement, before)
             _print(message, topic, told, as_json=as_json)
+
+
+def _refusal(message: Message) -> str:
+    """In the words of `check`; as it is where somebody else put something on the topic."""
+    match _value(message.data):
+        case {"message": str(said), "where": str(where), "path": str(path), **more}:
+            expected = None if more.get("expected") is None else str(more["expected"])
+            error = ConfigError(said, where=where, path=path, found=more.get("found"), expected=expected)
+            return f"refused {error}"
+        case _:
+            return f"refused {message.key} {message.data.decode(errors='replace')}"
 
 
 def _news(worker: str, now: Announcement, before: Announcement | None) -> list[str]:
@@ -268,20 +281,50 @@ def _print(message: Message, topic: str, told: Iterable[str], *, as_json: bool) 
     sys.stdout.flush()
 
 
-def _tell(answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float) -> bool:
+def _warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
+    """Warn of what these entries bring about together with those that stand on the topic."""
+    from trustgraph_prompt.prompts import PromptSet
+
+    before = PromptSet.build(present)
+    after = PromptSet.build({**present, **pushed}, before)
+    for key, why in after.notes.items():
+        if before.notes.get(key) != why:
+            output.note(f"warning: {key} {why}")
+    for key in sorted(pushed.keys() & after.refused.keys()):
+        output.note(f"warning: workers will refuse {after.refused[key]}")
+
+
+def _tell(
+    listener: Listener, answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float
+) -> bool:
     """Say what the workers made of a push; whether all of them took all of it."""
     if not answers:
-        output.note(f"error: no worker that serves workspace {workspace} has announced itself")
+        served = sorted({name for names in listener.others.values() for name in names})
+        which = f"; those that have serve {', '.join(served)}" if served else ""
+        output.note(f"error: no worker that serves workspace {workspace} has announced itself{which}")
         return False
     taken = [name for name, refused in answers.items() if refused is not None and not refused]
     if taken:
         typer.echo(f"taken by {', '.join(map(_worker, taken))}")
     for name, refused in answers.items():
         if refused is None:
-            output.note(f"error: no answer from {_worker(name)} in {seconds:g} s")
+            output.note(
+                f"error: no answer from {_worker(name)} in {seconds:g} s; {_since(listener.workers[name])}"
+            )
         elif refused:
             output.note(harmless(f"error: {_worker(name)} refused {', '.join(refused)}"))
     return len(taken) == len(answers)
+
+
+def _since(announced: float) -> str:
+    """How long a worker has been silent, which may have been killed."""
+    from time import time
+
+    from trustgraph_prompt.worker.reports import SECONDS_TO_BELIEVE_THEM
+
+    ago = max(0, time() - announced)
+    until = SECONDS_TO_BELIEVE_THEM / 60
+    return f"it last announced itself {ago:.0f} s ago, and is waited for until {until:g} minutes after that"
 
 
 def _worker(key: str) -> str:

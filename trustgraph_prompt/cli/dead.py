@@ -93,7 +93,12 @@ class Where:
         if not self.everywhere:
             return self.whose + ("; --flows names others" if self.bundled else "")
         within = broker if broker.startswith("embedded:") else ", ".join(self.namespaces)
-        return f"{self.whose}, and on all other dead-letter topics of {within}"
+        return f"{self.whose}, and of all other dead-letter topics of {within}"
+
+    def in_vain(self, broker: str) -> str:
+        """Where nothing was found: by the names of the subscriptions too, of which one may be wrong."""
+        names = sorted({place.subscription for place in self.places})
+        return f"{self.told(broker)} (subscription{'s' if len(names) > 1 else ''} {', '.join(names)})"
 
     async def look(self, sight: Sight, choice: Choice) -> AsyncGenerator[DeadLetter, None]:
         """The chosen letters. Raises `BrokerError`, `ConfigError`.
@@ -174,7 +179,7 @@ def list_(
     where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
     choice = Choice(error=error, prompt=prompt)
     count = _tell_each(broker, admin_url, where, choice, tell)
-    output.note(f"{_counted(count)} {where.told(broker)}")
+    output.note(f"{_counted(count)} {where.told(broker) if count else where.in_vain(broker)}")
 
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt dead show 1042 --broker embedded:broker.db")
@@ -207,7 +212,7 @@ def show(
     where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
     choice = Choice(frozenset([letter]))
     if not _tell_each(broker, admin_url, where, choice, tell):
-        output.note(f"error: there is no dead letter {letter} {where.told(broker)}")
+        output.note(f"error: there is no dead letter {letter} {where.in_vain(broker)}")
         raise typer.Exit(1)
 
 
@@ -236,12 +241,14 @@ def replay_(
     """Put dead letters back, to be served again by the flow they died in, as if they came for the first time.
 
     Letters of a non-persistent topic go to whoever is subscribed to it now: without a running worker they
-    stay; more at a time than it has room for are lost. Exits with 1 where nobody is there, or a letter that
-    is named is not, or was too large to be kept whole.
+    stay, and those of other flows are replayed; more at a time than it has room for are lost. Exits with 1
+    where nobody is there, or a letter that is named is not, or was too large to be kept whole.
     """
     from trustgraph_prompt.worker.dead import Choice, replay
 
-    if bool(letters) == all_:
+    if letters and all_:
+        raise ConfigError("ids and --all: say one of them")
+    if not letters and not all_:
         raise ConfigError("which letters? name them, or say --all")
     choice = Choice(frozenset(letters or ()), error, prompt)
     where = _where(flows, flow, id, topic, subscription)
@@ -258,13 +265,17 @@ def replay_(
                     staying += 1
                     output.note(f"{letter.id} cannot be replayed: {why}")
 
-    with output.waiting("putting dead letters back"):
-        options.on_broker(options.existing(broker), put_back)
-    typer.echo(f"replayed {_counted(replayed)}")
+    try:
+        with output.waiting("putting dead letters back"):
+            options.on_broker(options.existing(broker), put_back)
+    finally:
+        typer.echo(f"replayed {_counted(replayed)}")
+        if replayed:
+            output.note("`dead list` shows what died again")
     if unmet:
-        output.note(f"error: there is no dead letter {', '.join(sorted(unmet))} {where.told(broker)}")
+        output.note(f"error: there is no dead letter {', '.join(sorted(unmet))} {where.in_vain(broker)}")
     elif not replayed and not staying:
-        output.note(f"looked at those {where.told(broker)}")
+        output.note(f"looked at those {where.in_vain(broker)}")
     if unmet or (staying and not all_):
         raise typer.Exit(1)
 
@@ -293,7 +304,7 @@ def _where(
             place = Place(topics.resolve(topic), topics.check_subscription(subscription))
         except TopicInvalid as error:
             raise ConfigError(str(error), where="--topic, --subscription") from error
-        return Where([place], f"of subscription {subscription} of {place.topic}")
+        return Where([place], f"of {place.topic}")
     if topic is not None or subscription is not None:
         raise ConfigError("--topic and --subscription belong together")
     served = [each for path in flows or [bundled.flows()] for each in load(path, processor=id)]

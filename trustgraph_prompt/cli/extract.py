@@ -134,7 +134,7 @@ def command(
     if as_json:
         output.print_json({"output": str(out), **tally.as_json()})
     else:
-        ended = f"-> {out}" if tally.answered else f"{out} stays as it was"
+        ended = f"-> {out}" if tally.answered else f"nothing was written to {out}"
         typer.echo(harmless(f"{tally.summary()}\n{ended}"))
     if interrupted:
         output.note("interrupted; run the same command again for the rest")

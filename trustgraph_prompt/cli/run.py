@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trustgraph_prompt.cli import options
+from trustgraph_prompt.errors import raise_first
 
 EXAMPLE = (
     "Example:  trustgraph-prompt run --broker pulsar://localhost:6650 --http 0.0.0.0:8000 "
@@ -61,8 +62,7 @@ def command(
     else:
         served = flow.load(flows or bundled.flows(), processor=id)
     prompts = Prompts(entries, {flow.workspace for flow in served})
-    for refusal in prompts.base.refused.values():
-        raise refusal
+    raise_first(prompts.base.refused.values())
     service = Service(
         broker,
         served,

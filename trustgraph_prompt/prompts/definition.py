@@ -160,10 +160,18 @@ class PromptDefinition:
         """
         if self.template.dialect == "jinja" and (missing := self.missing(terms)):
             given = excerpt(", ".join(sorted(terms)) or "none")
-            raise RequestError(
-                f"the prompt `{self.id}` needs the term {', '.join(missing)}; given: {given}",
-                type="missing-term",
-            )
+            raise RequestError(f"{self._needing(missing)}; given: {given}", type="missing-term")
+
+    def _needing(self, missing: Iterable[str]) -> str:
+        """Who needs these terms: the prompt, or the system message that it shares with others."""
+        own = self.template.needs.required | (self.system.needs.required if self.own_system else frozenset())
+        whose = {
+            f"the prompt `{self.id}`": [term for term in missing if term in own],
+            f"the system message of the workspace, under which `{self.id}` is asked,": [
+                term for term in missing if term not in own
+            ],
+        }
+        return "; ".join(f"{who} needs the term {', '.join(terms)}" for who, terms in whose.items() if terms)
 
     def question(self, terms: Mapping[str, object], *, share: float = 1.0) -> Question:
         """The question with `terms` filled in, over the prompt's own. Raises as `Template.render`."""

@@ -12,7 +12,6 @@ from trustgraph_prompt.prompts.places import Places
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
     "required": ["answer"],
-    "anyOf": [{"required": ["reads"]}, {"required": ["reason"]}],
     "additionalProperties": False,
     "properties": {
         "answer": {"type": "string", "description": "What a model answers, as it is."},

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from trustgraph_prompt.authored import check, read_text, read_yaml
-from trustgraph_prompt.errors import ConfigError, PromptError
+from trustgraph_prompt.errors import ConfigError, PromptError, raise_first
 from trustgraph_prompt.prompts.definition import PromptDefinition
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.example import Example
@@ -37,11 +37,7 @@ class PromptFiles:
     def build(self) -> PromptSet:
         """The prompts, compiled. Raises `ConfigError` for what is wrong only in them all together."""
         prompts = PromptSet.build(self.entries)
-        errors = [self._placed(key, error) for key, error in prompts.refused.items()]
-        if errors:
-            first, *others = errors
-            first.others = tuple(others)
-            raise first
+        raise_first(self._placed(key, error) for key, error in prompts.refused.items())
         return prompts
 
     def _placed(self, key: str, error: ConfigError) -> ConfigError:

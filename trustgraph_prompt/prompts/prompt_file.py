@@ -208,6 +208,14 @@ class _Prompt:
         for given in self._prompt.examples:
             places = Places(self.places.file, given.at, given.places)
             yield from _held(given.settings, example.SCHEMA, places)
+            if not given.settings.keys() & {"reads", "reason"}:
+                example_of = f"{self._prompt.name}: {given.name or 'an example'}"
+                yield PromptError(
+                    f"{example_of}: does not say what must be read of it",
+                    where=places.of(),
+                    found=", ".join(given.settings) or "no clauses",
+                    expected="`reads` or `reason`",
+                )
 
     def problems_of_text(self) -> Iterator[ConfigError]:
         """What is wrong with its template alone."""

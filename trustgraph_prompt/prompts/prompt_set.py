@@ -119,11 +119,15 @@ def _unmet(system: Template, prompts: Mapping[str, PromptDefinition]) -> str:
     without = sorted(id for id, terms in lacking.items() if terms)
     if not without:
         return ""
-    terms = ", ".join(sorted(frozenset().union(*lacking.values())))
+    terms = sorted(frozenset().union(*lacking.values()))
+    named = excerpt(", ".join(f"`{term}`" for term in terms))
+    needs, it = (f"the term {named}", "it") if len(terms) == 1 else (f"the terms {named}", "them")
     more = ", …" if len(without) > PROMPTS_NAMED else ""
+    do = "does" if len(without) == 1 else "do"
     return (
-        f"needs {excerpt(terms)}, which {len(without):,} of the {len(served):,} prompts under it do not "
-        f"name: requests that leave it out end ({excerpt(', '.join(without[:PROMPTS_NAMED]))}{more})"
+        f"needs {needs}; {len(without):,} of {len(served):,} prompts {do} not mention {it}, "
+        f"and requests without {it} fail with missing-term "
+        f"({excerpt(', '.join(without[:PROMPTS_NAMED]))}{more})"
     )
 
 

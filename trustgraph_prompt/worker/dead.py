@@ -12,7 +12,7 @@ from uuid import uuid4
 import tenacity
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, envelope, topics
-from trustgraph_prompt.errors import BrokerUnavailable, MessageTooLarge, SubscriptionBusy
+from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, MessageTooLarge, SubscriptionBusy
 from trustgraph_prompt.retrying import retrying
 from trustgraph_prompt.worker.letter import REMARKS, DeadLetter, Place
 
@@ -71,30 +71,60 @@ async def replay(
 
     Gives each, and why it stays where it is, if it does: it was cut. Their deliveries are counted anew, and
     so are the seconds of a budget. A letter is done with once what takes its place is durable; a crash in
-    between leaves both. Of a non-persistent topic, they go to whoever is subscribed to it now: raises
-    `BrokerUnavailable` where nobody is in the subscription, and they stay. Letters that die again while this
-    runs are left alone. Raises as `look`.
+    between leaves both. Letters that die again while this runs are left alone.
+
+    Of a non-persistent topic, they go to whoever is subscribed to it now; where nobody is in the subscription
+    they stay. So do all letters of a place at which somebody else is. Raises `BrokerUnavailable` or
+    `SubscriptionBusy` for such places, after all others; `BrokerError`.
     """
+    staying: list[BrokerError] = []
     for place in places:
-        async with (
-            _alone(broker, place.letters) as consumer,
-            _way_back(broker, place) as producer,
-            aclosing(_letters(broker, consumer)) as messages,
-        ):
-            chosen: list[DeadLetter] = []
-            heard = topics.is_persistent(place.topic)
-            async for message in messages:
-                if choice.has(letter := DeadLetter(place, message)):
-                    if not heard:
-                        await _check_somebody_hears(broker, place)
-                        heard = True
-                    chosen.append(letter)
-                if len(chosen) == AT_ONCE:
-                    for each in await _put_back(chosen, consumer, producer):
-                        yield each
-                    chosen.clear()
-            for each in await _put_back(chosen, consumer, producer):
-                yield each
+        try:
+            async with aclosing(_replay_at(broker, place, choice)) as done:
+                async for each in done:
+                    yield each
+        except (_NobodyHears, SubscriptionBusy) as error:
+            staying.append(error)
+    if staying:
+        first, *others = staying
+        raise BrokerUnavailable("; ".join(map(str, staying))) if others else first
+
+
+class _NobodyHears(BrokerUnavailable):
+    """A topic that keeps nothing has nobody to give a letter to."""
+
+
+async def _replay_at(
+    broker: Broker, place: Place, choice: Choice
+) -> AsyncGenerator[tuple[DeadLetter, str | None], None]:
+    async with (
+        _alone(broker, place.letters) as consumer,
+        _way_back(broker, place) as producer,
+        aclosing(_letters(broker, consumer)) as messages,
+    ):
+        chosen: list[DeadLetter] = []
+        heard = True if topics.is_persistent(place.topic) else None
+        unheard = 0
+        async for message in messages:
+            if not choice.has(letter := DeadLetter(place, message)):
+                continue
+            if heard is None:
+                heard = await _somebody_hears(broker, place)
+            if not heard:
+                unheard += 1
+                continue
+            chosen.append(letter)
+            if len(chosen) == AT_ONCE:
+                for each in await _put_back(chosen, consumer, producer):
+                    yield each
+                chosen.clear()
+        for each in await _put_back(chosen, consumer, producer):
+            yield each
+    if unheard:
+        raise _NobodyHears(
+            f"{place.topic}: nobody is subscribed as {place.subscription}, and the topic keeps nothing: "
+            f"{unheard:,} dead letter{' stays' if unheard == 1 else 's stay'}; replay while the worker runs"
+        )
 
 
 @asynccontextmanager
@@ -131,20 +161,14 @@ async def _way_back(broker: Broker, place: Place) -> AsyncIterator[Producer]:
         await producer.close()
 
 
-async def _check_somebody_hears(broker: Broker, place: Place) -> None:
-    """Raise `BrokerUnavailable` where a topic that keeps nothing would have nobody to give a letter to.
-
-    Who asks for the subscription alone is told that it is taken, if it is.
-    """
+async def _somebody_hears(broker: Broker, place: Place) -> bool:
+    """Whether somebody is in the subscription: who asks for it alone is told that it is taken, if it is."""
     try:
         alone = await broker.consumer(place.topic, place.subscription, type="exclusive")
     except SubscriptionBusy:
-        return
+        return True
     await alone.close()
-    raise BrokerUnavailable(
-        f"{place.topic}: nobody is subscribed as {place.subscription}, and the topic keeps nothing: "
-        "its dead letters stay; replay them while the worker runs"
-    )
+    return False
 
 
 async def _letters(broker: Broker, consumer: Consumer) -> AsyncGenerator[Message, None]:

@@ -172,8 +172,10 @@ class Listener:
     def __init__(self, table: Table, workspace: str) -> None:
         self._table = table
         self._workspace = workspace
-        self.workers: set[str] = set()
-        """The keys of those that are there and serve the workspace."""
+        self.workers: dict[str, float] = {}
+        """When each of those that serve the workspace last announced itself, by its key."""
+        self.others: dict[str, Collection[str]] = {}
+        """Which workspaces the others serve."""
         since = time() - SECONDS_TO_BELIEVE_THEM
         for message in table.entries.values():
             if message.published > since:
@@ -198,11 +200,11 @@ class Listener:
                     announcement = self._hear(message)
                     if announcement and push in announcement.pushes:
                         answers[message.key or ""] = announcement.pushes[push]
-                    if self.workers <= answers.keys():
+                    if self.workers.keys() <= answers.keys():
                         break
         except TimeoutError:
             pass
-        return {name: answers.get(name) for name in sorted(self.workers | answers.keys())}
+        return {name: answers.get(name) for name in sorted(self.workers.keys() | answers.keys())}
 
     async def close(self) -> None:
         await self._table.close()
@@ -211,10 +213,12 @@ class Listener:
         announcement = Announcement.decode(message)
         if announcement is None or message.key is None:
             return None
+        self.workers.pop(message.key, None)
+        self.others.pop(message.key, None)
         if self._workspace in announcement.workspaces:
-            self.workers.add(message.key)
-        else:
-            self.workers.discard(message.key)
+            self.workers[message.key] = message.published
+        elif announcement.workspaces:
+            self.others[message.key] = announcement.workspaces
         return announcement
 
 

@@ -147,6 +147,8 @@ class Worker:
         """Serve what was read, and be ready: the flows of files when they are all there."""
         if self._flows is not None:
             self.serving.change(self._flows)
+            for name, why in self._without_prompt().items():
+                log.warning("%s: %s; its requests become dead letters until it is pushed", name, why)
         else:
             await self.serving.begun()
         if not self._stopping.is_set():  # which is what `worker` says then
@@ -172,10 +174,15 @@ class Worker:
                 f"config entry {key}": f"refused: {error}" for key, error in self._config.refused.items()
             }
         notes |= {f"provider of flow {name}": why for name, why in self._desk.failing.items()}
-        for flow in self.serving.flows:
-            if flow.prompt is not None and self.prompts[flow.workspace].find(flow.prompt) is None:
-                notes[f"flow {flow.name}"] = f"there is no prompt `{flow.prompt}`"
-        return notes
+        return notes | self._without_prompt()
+
+    def _without_prompt(self) -> dict[str, str]:
+        """The flows that ask a prompt which is not there."""
+        return {
+            f"flow {flow.name}": f"there is no prompt `{flow.prompt}`"
+            for flow in self.serving.flows
+            if flow.prompt is not None and self.prompts[flow.workspace].find(flow.prompt) is None
+        }
 
 
 async def _can_open() -> None:
