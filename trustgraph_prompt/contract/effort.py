@@ -45,11 +45,11 @@ class Effort:
 
     `has_alternatives` is whether there is an `anyOf` or `oneOf` in the schema. Raises `ContractError` where
     it takes more than `MAX_CALL` steps for every value, and where a reference leads back to itself or names
-    its target by anything but a JSON Pointer or an anchor.
+    its target by anything but a JSON Pointer or an anchor. Of the whole schema, or of its `part` alone.
     """
 
-    def __init__(self, references: References, depth: int) -> None:
-        graph = _Graph(references)
+    def __init__(self, references: References, depth: int, part: Mapping[str, Any] | None = None) -> None:
+        graph = _Graph(references, references.root if part is None else part)
         self.has_alternatives = graph.has_alternatives
         self._depth = depth
         self._levels = _levels(graph.nodes, depth)
@@ -156,15 +156,15 @@ def _each_after_what_it_applies(nodes: list[_Node]) -> list[int]:
 
 
 class _Graph:
-    """The subschemas that count, the whole schema first; those that apply no others are all the same one."""
+    """The subschemas that count, `first` as the first; those that apply no others are all the same one."""
 
-    def __init__(self, references: References) -> None:
+    def __init__(self, references: References, first: Mapping[str, Any]) -> None:
         self.nodes: list[_Node] = []
         self.has_alternatives = False
         self._references = references
         self._numbers: dict[int, int] = {}
         self._schemas: list[Mapping[str, Any]] = []
-        self._enter(references.root, id(references.root))
+        self._enter(first, id(first))
         for subschema in self._schemas:  # grows on the way
             self.nodes.append(self._node(subschema))
 
