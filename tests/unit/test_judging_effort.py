@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -243,3 +244,42 @@ def test_what_is_asked_beside_a_union_is_reported_as_well() -> None:
     contract = Contract.from_schema({**events(3), "required": ["id"]})
     issues = contract.issues(event(0, 300))
     assert sorted(map(str, issues)) == ['"id" is missing', '/subject: "name" is missing']
+
+
+@pytest.mark.parametrize("settings", [{}, {"coerce": True}, {"extra": "ignore"}, {"extra": "forbid"}])
+def test_branches_that_a_look_rules_out_take_a_step_each(settings: dict[str, Any]) -> None:
+    limits = Limits(steps=30_000_000)
+    contract = Contract.from_schema(events(100), format="jsonl", limits=limits, **settings)
+    outcome = read(
+        "\n".join(json.dumps(event(number % 100, 600, name="x")) for number in range(200)), contract
+    )
+    assert (len(outcome.value), outcome.issues) == (200, ())
+
+
+@pytest.mark.parametrize(
+    ("named", "required"),
+    [
+        (lambda kind: {"enum": [f"event-{kind}", f"Event-{kind}"]}, ["type"]),
+        (lambda kind: {"const": kind or "event-0"}, ["type"]),
+        (lambda kind: {"const": f"event-{kind}"}, []),
+    ],
+)
+def test_branches_that_a_look_does_not_rule_out_count_in_full(
+    named: Callable[[int], dict[str, Any]], required: list[str]
+) -> None:
+    branches = [
+        {"type": "object", "properties": {"type": named(kind)}, "required": required} for kind in range(100)
+    ]
+    contract = Contract.from_schema({"oneOf": branches}, format="jsonl", limits=Limits(steps=1_000_000))
+    line = json.dumps({"type": "event-0", "note": "x" * 600})
+    outcome = read("\n".join([line] * 50), contract)
+    assert outcome.issues[0].reason is Reason.EFFORT_SPENT
+
+
+def test_a_large_union_within_a_value_is_not_explained_by_all_of_its_branches() -> None:
+    schema = events(100)
+    definitions = schema.pop("$defs")
+    contract = Contract.from_schema({"$defs": definitions, "properties": {"event": schema}})
+    assert contract.accepts({"event": event(1, 2_000, name="x")})
+    [issue] = contract.issues({"event": event(1, 2_000)})
+    assert issue.message == "does not meet the schema, and is too large to say where"

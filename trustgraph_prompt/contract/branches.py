@@ -83,6 +83,20 @@ def exclude_each_other(alternatives: Sequence[Any], references: References) -> b
     return len(flat) == len(set(flat)) and not {"integer", "number"} <= set(flat) and "any" not in flat
 
 
+def are_told_by_a_word(alternatives: Sequence[Any], references: References) -> bool:
+    """Whether one look at a required property rules out all of them but one: it is a string, a single one
+    for each branch. The validator looks there first.
+    """
+    branches = branches_of({"oneOf": alternatives}, references)
+    name = discriminator_of(branches)
+    return name is not None and all(
+        _types(branch) == ["object"]
+        and name in branch.get("required", ())
+        and [str] == list(map(type, chosen_by(branch, name)))
+        for branch in branches
+    )
+
+
 def _types(branch: Mapping[str, Any]) -> list[str]:
     types = branch.get("type", "any")
     return [types] if isinstance(types, str) else list(types)

@@ -41,7 +41,11 @@ class Validator:
         self.references = References(schema if isinstance(schema, dict) else {})
         self._compiled = self._compile(schema)
         self._effort = Effort(self.references, depth)
+        self._explaining = self._effort
+        if self._effort.rules_out:
+            self._explaining = Effort(self.references, depth, explained=True)
         self.widest = self._effort.widest  # steps for each character of a value, at most
+        self.widest_explained = self._explaining.widest  # the same, where it is refused and explained
         self._is_bounded = self._effort.is_small and self._effort.has_end
         self.is_valid: Callable[[Any], bool] = self._compiled.is_valid if self._is_bounded else self._is_valid
 
@@ -89,7 +93,7 @@ class Validator:
 
         With `branch`, what that one alone has against it: an error comes with those of all other branches.
         """
-        compiled, effort = (self._compiled, self._effort) if branch is None else self._part_alone(branch)
+        compiled, effort = (self._compiled, self._explaining) if branch is None else self._part_alone(branch)
         steps = effort.of(value, _EXPLAINED)
         if steps <= _EXPLAINED:
             if not meter.may_explain(_EXPLANATION * steps):
@@ -116,7 +120,7 @@ class Validator:
     def _part_alone(self, part: Mapping[str, Any]) -> tuple[jsonschema_rs.Validator, Effort]:
         if id(part) not in self._alone:
             compiled = self.part(self.paths[id(part)])
-            self._alone[id(part)] = compiled, Effort(self.references, self._depth, part)
+            self._alone[id(part)] = compiled, Effort(self.references, self._depth, part=part, explained=True)
         return self._alone[id(part)]
 
     def _is_valid(self, value: Any) -> bool:
