@@ -85,7 +85,9 @@ class Effort:
         return max(self._levels)
 
     def of(self, value: object, most: int) -> int:
-        """How many steps it takes to judge `value`; more than `most` where it is nested too deep for it."""
+        """How many steps it takes to judge `value`, counted up to `most`. One nested deeper than the contract
+        allows has more.
+        """
         steps, depth, level = 0, 0, [value]
         while level and steps <= most:
             each = self._levels[min(depth, len(self._levels) - 1)]
