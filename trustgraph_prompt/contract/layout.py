@@ -41,7 +41,7 @@ class Layout:
     def __init__(self, validator: Validator) -> None:
         self.work = 0
         self.references = validator.references
-        self.widest = validator.widest
+        self.widest = validator.widest_explained
         self._validator = validator
         self._places: dict[tuple[int, ...], Place] = {}
         self._asked: dict[tuple[int, ...], Place] = {}
