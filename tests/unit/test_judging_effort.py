@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -177,3 +178,108 @@ async def test_an_answer_beyond_its_effort_is_not_asked_for_again() -> None:
     outcome = await ask(replace(prompt, contract=demanding()), Question("", "?"), script)
     assert outcome.reason is Reason.EFFORT_SPENT
     assert len(outcome.calls) == 1
+
+
+def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"anyOf": [schema, {"type": "null"}]}
+
+
+def events(kinds: int) -> dict[str, Any]:
+    """A union as Pydantic writes it: its branches share a definition, and have optional members."""
+    entity = {
+        "type": "object",
+        "properties": {"name": {"type": "string"}, "uri": _or_null({"type": "string"})},
+        "required": ["name"],
+    }
+    shared = {"$ref": "#/$defs/Entity"}
+    definitions = {
+        f"Event{kind}": {
+            "type": "object",
+            "properties": {
+                "type": {"const": f"event-{kind}"},
+                "subject": shared,
+                "object": _or_null(shared),
+                "others": _or_null({"type": "array", "items": shared}),
+                "note": _or_null({"type": "string"}),
+            },
+            "required": ["type", "subject"],
+        }
+        for kind in range(kinds)
+    }
+    branches = [{"$ref": f"#/$defs/{name}"} for name in definitions]
+    return {"$defs": {"Entity": entity, **definitions}, "oneOf": branches}
+
+
+def event(kind: int, characters: int, **subject: object) -> dict[str, Any]:
+    entity = {"name": "Etna", "uri": None}
+    bare = {"type": f"event-{kind}", "subject": subject, "object": entity, "others": [entity] * 3}
+    return {**bare, "note": "x" * (characters - len(json.dumps(bare)))}
+
+
+@pytest.mark.parametrize(("kinds", "characters"), [(10, 2_000), (20, 800), (100, 800), (100, 2_000)])
+def test_of_a_large_union_the_path_in_the_branch_that_was_meant_is_named(kinds: int, characters: int) -> None:
+    contract = Contract.from_schema(events(kinds))
+    [missing] = contract.issues(event(kinds - 1, characters))
+    assert (missing.reason, str(missing)) == (Reason.SCHEMA_MISSING_FIELD, '/subject: "name" is missing')
+    [wrong] = contract.issues(event(0, characters, name=5))
+    assert str(wrong) == "/subject/name: expected string, found integer 5"
+
+
+def test_each_of_many_objects_of_a_union_is_explained() -> None:
+    contract = Contract.from_schema(events(5), format="jsonl")
+    outcome = read("\n".join(json.dumps(event(number % 5, 600)) for number in range(168)), contract)
+    assert {str(issue) for one in outcome.rejected for issue in one.issues} == {'/subject: "name" is missing'}
+    assert len(outcome.rejected) == 168
+
+
+def test_a_large_union_says_which_branches_there_are() -> None:
+    contract = Contract.from_schema(events(100))
+    [missing] = contract.issues({"subject": {"name": "x" * 2_000}})
+    assert str(missing).startswith('"type" is missing, expected "event-0" or "event-1"')
+    [unknown] = contract.issues({"type": "event", "subject": {"name": "x" * 2_000}})
+    assert str(unknown).startswith('/type: expected "event-0" or "event-1"')
+
+
+def test_what_is_asked_beside_a_union_is_reported_as_well() -> None:
+    contract = Contract.from_schema({**events(3), "required": ["id"]})
+    issues = contract.issues(event(0, 300))
+    assert sorted(map(str, issues)) == ['"id" is missing', '/subject: "name" is missing']
+
+
+@pytest.mark.parametrize("settings", [{}, {"coerce": True}, {"extra": "ignore"}, {"extra": "forbid"}])
+def test_branches_that_a_look_rules_out_take_a_step_each(settings: dict[str, Any]) -> None:
+    limits = Limits(steps=30_000_000)
+    contract = Contract.from_schema(events(100), format="jsonl", limits=limits, **settings)
+    outcome = read(
+        "\n".join(json.dumps(event(number % 100, 600, name="x")) for number in range(200)), contract
+    )
+    assert (len(outcome.value), outcome.issues) == (200, ())
+
+
+@pytest.mark.parametrize(
+    ("named", "required"),
+    [
+        (lambda kind: {"enum": [f"event-{kind}", f"Event-{kind}"]}, ["type"]),
+        (lambda kind: {"const": kind or "event-0"}, ["type"]),
+        (lambda kind: {"const": f"event-{kind}"}, []),
+    ],
+)
+def test_branches_that_a_look_does_not_rule_out_count_in_full(
+    named: Callable[[int], dict[str, Any]], required: list[str]
+) -> None:
+    branches = [
+        {"type": "object", "properties": {"type": named(kind)}, "required": required} for kind in range(100)
+    ]
+    contract = Contract.from_schema({"oneOf": branches}, format="jsonl", limits=Limits(steps=1_000_000))
+    line = json.dumps({"type": "event-0", "note": "x" * 600})
+    outcome = read("\n".join([line] * 50), contract)
+    assert outcome.issues[0].reason is Reason.EFFORT_SPENT
+
+
+def test_a_large_union_within_a_value_is_not_explained_by_all_of_its_branches() -> None:
+    schema = events(100)
+    definitions = schema.pop("$defs")
+    contract = Contract.from_schema({"$defs": definitions, "properties": {"event": schema}})
+    assert contract.accepts({"event": event(1, 2_000, name="x")})
+    [issue] = contract.issues({"event": event(1, 2_000)})
+    assert issue.message == "does not meet the schema, and is too large to say where"

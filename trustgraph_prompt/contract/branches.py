@@ -4,9 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract.references import References
+
+_ASKS_NOTHING = frozenset(
+    (
+        *("$schema", "$id", "id", "$comment", "$defs", "definitions"),
+        *("title", "description", "default", "examples", "discriminator"),
+    )
+)
+
+
+class Union(NamedTuple):
+    """A schema that is nothing but alternatives, of which the property `name` picks one.
+
+    `choices` holds, for each of the `branches`, the values of the property that mean it.
+    """
+
+    name: str
+    branches: list[Mapping[str, Any]]
+    choices: list[list[Any]]
+
+    @classmethod
+    def of(cls, references: References) -> Union | None:
+        """What the whole schema is; None where it is no union, or asks for more than one of its branches."""
+        root = references.root
+        top = references.followed(root) or {}
+        found = branches_of(top, references)
+        name = discriminator_of(found)
+        keyword = "oneOf" if "oneOf" in top else "anyOf"
+        asks = top.keys() - {keyword} | (set() if top is root else root.keys() - {"$ref"})
+        if name is None or not asks <= _ASKS_NOTHING:
+            return None
+        return cls(name, top[keyword], [chosen_by(branch, name) for branch in found])
+
+    def meant(self, value: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The branch that an object names, None where it names none."""
+        if self.name not in value:
+            return None
+        named = value[self.name]
+        pairs = zip(self.branches, self.choices, strict=True)
+        return next((branch for branch, choice in pairs if named in choice), None)
 
 
 def branches_of(schema: Mapping[str, Any], references: References) -> list[dict[str, Any]]:
@@ -42,6 +81,20 @@ def exclude_each_other(alternatives: Sequence[Any], references: References) -> b
         types = [["object"], *(named for named in types if named != ["object"])]
     flat = list(chain.from_iterable(types))
     return len(flat) == len(set(flat)) and not {"integer", "number"} <= set(flat) and "any" not in flat
+
+
+def are_told_by_a_word(alternatives: Sequence[Any], references: References) -> bool:
+    """Whether one look at a required property rules out all of them but one: it is a string, a single one
+    for each branch. The validator looks there first.
+    """
+    branches = branches_of({"oneOf": alternatives}, references)
+    name = discriminator_of(branches)
+    return name is not None and all(
+        _types(branch) == ["object"]
+        and name in branch.get("required", ())
+        and [str] == list(map(type, chosen_by(branch, name)))
+        for branch in branches
+    )
 
 
 def _types(branch: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import Any
 
+from trustgraph_prompt.contract.branches import are_told_by_a_word
 from trustgraph_prompt.contract.meter import MAX_CALL, MAX_STEPS, VALUE
 from trustgraph_prompt.contract.references import BY_NAME, References, within
 from trustgraph_prompt.errors import ContractError
@@ -43,17 +44,29 @@ _COMPARED = 6  # each part of a container that a value is compared with
 class Effort:
     """How many subschemas meet a value and what is within it, at most.
 
-    `has_alternatives` is whether there is an `anyOf` or `oneOf` in the schema. Raises `ContractError` where
-    it takes more than `MAX_CALL` steps for every value, and where a reference leads back to itself or names
-    its target by anything but a JSON Pointer or an anchor.
+    `has_alternatives` is whether there is an `anyOf` or `oneOf` in the schema, `rules_out` whether there is
+    one where a look at a property rules out all branches but one. A branch that is ruled out counts as one
+    look. With `explained` it counts in full, as an error comes with those of all branches. `part` is the
+    subschema that is asked alone, in place of the whole schema.
+
+    Raises `ContractError` where it takes more than `MAX_CALL` steps for every value, unless `explained`, and
+    where a reference leads back to itself or names its target by anything but a JSON Pointer or an anchor.
     """
 
-    def __init__(self, references: References, depth: int) -> None:
-        graph = _Graph(references)
+    def __init__(
+        self,
+        references: References,
+        depth: int,
+        *,
+        part: Mapping[str, Any] | None = None,
+        explained: bool = False,
+    ) -> None:
+        graph = _Graph(references, references.root if part is None else part, rules_out=not explained)
         self.has_alternatives = graph.has_alternatives
+        self.rules_out = any(node.one_of for node in graph.nodes)
         self._depth = depth
         self._levels = _levels(graph.nodes, depth)
-        if self._levels[0] * VALUE > MAX_CALL:
+        if not explained and self._levels[0] * VALUE > MAX_CALL:
             raise ContractError("the schema is too large once its references are followed")
 
     @property
@@ -72,7 +85,9 @@ class Effort:
         return max(self._levels)
 
     def of(self, value: object, most: int) -> int:
-        """How many steps it takes to judge `value`; more than `most` where it is nested too deep for it."""
+        """How many steps it takes to judge `value`, counted up to `most`. One nested deeper than the contract
+        allows has more.
+        """
         steps, depth, level = 0, 0, [value]
         while level and steps <= most:
             each = self._levels[min(depth, len(self._levels) - 1)]
@@ -97,11 +112,12 @@ def _length(value: object) -> int:
 class _Node:
     """The numbers of what a subschema applies: to the value itself, to its members, to its elements.
 
-    `own` is what it takes without them.
+    `own` is what it takes without them. Of each group of `one_of` it applies only one.
     """
 
     own: int = 1
     in_place: list[int] = field(default_factory=list)
+    one_of: list[list[int]] = field(default_factory=list)
     members_apart: list[int] = field(default_factory=list)
     members_together: list[int] = field(default_factory=list)
     elements_apart: list[int] = field(default_factory=list)
@@ -118,7 +134,9 @@ def _levels(nodes: list[_Node], depth: int) -> list[int]:
         for index in order:
             node = nodes[index]
             met = node.own if above is None else _within_reach(node, above)
-            level[index] = min(met + sum(level[other] for other in node.in_place), MAX_STEPS + 1)
+            met += sum(level[other] for other in node.in_place)
+            met += sum(max(level[other] for other in group) for group in node.one_of)
+            level[index] = min(met, MAX_STEPS + 1)
         if level == above:
             break
         levels.append(level[0])
@@ -150,21 +168,23 @@ def _within_reach(node: _Node, counts: list[int]) -> int:
 
 def _each_after_what_it_applies(nodes: list[_Node]) -> list[int]:
     try:
-        return list(TopologicalSorter({i: node.in_place for i, node in enumerate(nodes)}).static_order())
+        before = {i: chain(node.in_place, *node.one_of) for i, node in enumerate(nodes)}
+        return list(TopologicalSorter(before).static_order())
     except CycleError:
         raise ContractError("a reference leads back to itself") from None
 
 
 class _Graph:
-    """The subschemas that count, the whole schema first; those that apply no others are all the same one."""
+    """The subschemas that count, `first` as the first; those that apply no others are all the same one."""
 
-    def __init__(self, references: References) -> None:
+    def __init__(self, references: References, first: Mapping[str, Any], *, rules_out: bool) -> None:
         self.nodes: list[_Node] = []
         self.has_alternatives = False
         self._references = references
+        self._rules_out = rules_out and references.know_const
         self._numbers: dict[int, int] = {}
         self._schemas: list[Mapping[str, Any]] = []
-        self._enter(references.root, id(references.root))
+        self._enter(first, id(first))
         for subschema in self._schemas:  # grows on the way
             self.nodes.append(self._node(subschema))
 
@@ -189,6 +209,9 @@ class _Graph:
         for keyword in _APPLIES.keys() & schema.keys():
             target = getattr(node, _APPLIES[keyword])
             held = schema[keyword]
+            if self._tells_one(keyword, held):
+                node.own += len(held)
+                node.one_of.append(target := [])
             one_or_more = within(held) if keyword in BY_NAME or isinstance(held, list) else (held,)
             for subschema in one_or_more:
                 is_pattern = keyword == "patternProperties"  # which is held against each name
@@ -198,7 +221,13 @@ class _Graph:
         self.has_alternatives |= "anyOf" in schema or "oneOf" in schema
         if "unevaluatedProperties" in schema or "unevaluatedItems" in schema:
             node.in_place *= 3  # the validator asks them again what they looked at, up to twice
+            node.one_of *= 3
         return node
+
+    def _tells_one(self, keyword: str, held: Any) -> bool:
+        return (
+            self._rules_out and keyword in ("anyOf", "oneOf") and are_told_by_a_word(held, self._references)
+        )
 
     def _check_base(self, schema: Mapping[str, Any]) -> None:
         base = self._references.base_of(schema)

@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from trustgraph_prompt.contract.branches import branches_of, chosen_by, discriminator_of
+from trustgraph_prompt.contract.branches import Union, branches_of, chosen_by, discriminator_of
 from trustgraph_prompt.contract.meter import Meter, TooMuchError
 from trustgraph_prompt.contract.pointer import follow, pointer
 from trustgraph_prompt.contract.references import References
@@ -48,8 +48,22 @@ def explain(validator: Validator, value: object, meter: Meter) -> tuple[Issue, .
 
 
 def _explained(validator: Validator, value: object, meter: Meter) -> tuple[Issue, ...]:
-    found = islice(_issues(validator.errors(value, meter), validator.references), MAX_ISSUES)
-    return tuple(dict.fromkeys(found))
+    found: tuple[Issue, ...] = ()
+    if validator.union is not None and isinstance(value, dict):
+        found = _of_union(validator, validator.union, value, meter)
+    return found or _few(_issues(validator.errors(value, meter), validator.references))
+
+
+def _of_union(validator: Validator, union: Union, value: dict[str, Any], meter: Meter) -> tuple[Issue, ...]:
+    """As `_discriminated`, but only the branch that was meant looks at the value."""
+    branch = union.meant(value)
+    if branch is None:
+        return (_unnamed(union.name, union.choices, value, []),)
+    return _few(_issues(validator.errors(value, meter, branch), validator.references))
+
+
+def _few(issues: Iterable[Issue]) -> tuple[Issue, ...]:
+    return tuple(dict.fromkeys(islice(issues, MAX_ISSUES)))
 
 
 def why(error: jsonschema_rs.ValidationError) -> Issue:
@@ -115,20 +129,26 @@ def _discriminated(
     references: References | None,
 ) -> Iterator[Issue]:
     value: Any = error.instance
-    place = error.instance_path
     choices = [chosen_by(branch, name) for branch in alternatives]
+    branches = getattr(error.kind, "context", ())
+    pairs = zip(branches, choices, strict=False)
+    meant = next((errors for errors, group in pairs if name in value and value[name] in group), None)
+    if meant is None:
+        yield _unnamed(name, choices, value, error.instance_path)
+    else:
+        yield from _issues(meant, references)
+
+
+def _unnamed(
+    name: str, choices: Iterable[Iterable[Any]], value: Mapping[str, Any], place: Sequence[str | int]
+) -> Issue:
+    """That an object names no branch by its property `name`."""
     allowed = cut(" or ".join(show(choice) for group in choices for choice in group), 200)
     if name not in value:
         message = f"{show(name)} is missing, expected {allowed}"
-        yield Issue(Reason.SCHEMA_MISSING_FIELD, message, pointer(place))
-        return
-    branches = getattr(error.kind, "context", ())
-    meant = [errors for errors, group in zip(branches, choices, strict=False) if value[name] in group]
-    if meant:
-        yield from _issues(meant[0], references)
-        return
+        return Issue(Reason.SCHEMA_MISSING_FIELD, message, pointer(place))
     message = f"expected {allowed}, found {show(value[name])}"
-    yield Issue(Reason.SCHEMA_VALUE_ERROR, message, pointer((*place, name)))
+    return Issue(Reason.SCHEMA_VALUE_ERROR, message, pointer((*place, name)))
 
 
 def _distance(

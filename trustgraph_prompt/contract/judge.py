@@ -44,10 +44,12 @@ class Judge:
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_plain", not (self.rules or self.conformer or self.stripper))
         conformers = (self.conformer, self.stripper)
-        widest = 0 if self.validator is None else self.validator.widest
+        widest, explained = 0, 0
+        if self.validator is not None:
+            widest, explained = self.validator.widest, self.validator.widest_explained
         object.__setattr__(self, "widest", widest)
-        judging = widest + _EXPLAINING * max(widest - _USUAL, 0)
-        conforming = sum(map(bool, conformers)) * (_LOOKING + _TRYING * widest)
+        judging = widest + _EXPLAINING * max(explained - _USUAL, 0)
+        conforming = sum(map(bool, conformers)) * (_LOOKING + _TRYING * explained)
         object.__setattr__(self, "demand", judging + conforming + _RULE * len(self.rules))
 
     @classmethod

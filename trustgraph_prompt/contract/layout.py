@@ -11,7 +11,6 @@ import jsonschema_rs
 
 from trustgraph_prompt.contract.branches import chosen_by, discriminator_of
 from trustgraph_prompt.contract.coerce import Target, alternative_types
-from trustgraph_prompt.contract.references import Path
 from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.validator import Validator
 
@@ -42,7 +41,7 @@ class Layout:
     def __init__(self, validator: Validator) -> None:
         self.work = 0
         self.references = validator.references
-        self.widest = validator.widest
+        self.widest = validator.widest_explained
         self._validator = validator
         self._places: dict[tuple[int, ...], Place] = {}
         self._asked: dict[tuple[int, ...], Place] = {}
@@ -98,13 +97,10 @@ class Layout:
 
     def _test(self, schema: Schema) -> jsonschema_rs.Validator:
         if id(schema) not in self._tests:
-            self.work += _COMPILED * len(self._paths)
-            self._tests[id(schema)] = self._validator.part(self._paths[id(schema)])
+            paths = self._validator.paths
+            self.work += _COMPILED * len(paths)
+            self._tests[id(schema)] = self._validator.part(paths[id(schema)])
         return self._tests[id(schema)]
-
-    @cached_property
-    def _paths(self) -> dict[int, Path]:
-        return {id(schema): path for path, schema in self.references.subschemas()}
 
     def _flat(self, schemas: Iterable[Any]) -> tuple[Schemas, tuple[Choice, ...]]:
         """The schemas, and what they apply by reference or `allOf`; and the choices among all that."""

@@ -36,6 +36,7 @@ class References:
         self.root = schema
         draft = str(schema.get("$schema", ""))
         self.are_old = any(name in draft for name in ("draft-04", "draft-06", "draft-07"))
+        self.know_const = "draft-04" not in draft
         self._base_key = "id" if "draft-04" in draft else "$id"
         self._base = self.base_of(schema)
         self._known_anchors: dict[str, Place] | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from typing import Any
 from urllib.parse import quote
@@ -10,10 +10,11 @@ from urllib.parse import quote
 import jsonschema_rs
 import orjson
 
+from trustgraph_prompt.contract.branches import Union
 from trustgraph_prompt.contract.effort import Effort
 from trustgraph_prompt.contract.meter import MAX_CALL, MAX_STEPS, Meter, TooMuchError
 from trustgraph_prompt.contract.pointer import pointer
-from trustgraph_prompt.contract.references import References
+from trustgraph_prompt.contract.references import Path, References
 
 _EXPLAINED = 40_000  # steps; each subschema may find an error, which takes a kilobyte or two
 _EXPLANATION = 100  # times the steps of the verdict: an error takes microseconds
@@ -35,10 +36,16 @@ class Validator:
 
     def __init__(self, schema: dict[str, Any] | bool, depth: int) -> None:
         self._schema = schema
+        self._depth = depth
+        self._alone: dict[int, tuple[jsonschema_rs.Validator, Effort]] = {}
         self.references = References(schema if isinstance(schema, dict) else {})
         self._compiled = self._compile(schema)
         self._effort = Effort(self.references, depth)
+        self._explaining = self._effort
+        if self._effort.rules_out:
+            self._explaining = Effort(self.references, depth, explained=True)
         self.widest = self._effort.widest  # steps for each character of a value, at most
+        self.widest_explained = self._explaining.widest  # the same, where it is refused and explained
         self._is_bounded = self._effort.is_small and self._effort.has_end
         self.is_valid: Callable[[Any], bool] = self._compiled.is_valid if self._is_bounded else self._is_valid
 
@@ -47,6 +54,16 @@ class Validator:
         """The names of all properties that the schema declares anywhere."""
         schemas = self.references.subschemas()
         return frozenset(name for _, schema in schemas for name in schema.get("properties", ()))
+
+    @cached_property
+    def union(self) -> Union | None:
+        """The branches of the schema, where it is nothing else and a property picks one."""
+        return Union.of(self.references)
+
+    @cached_property
+    def paths(self) -> dict[int, Path]:
+        """Where each subschema stands, by its `id()`."""
+        return {id(schema): path for path, schema in self.references.subschemas()}
 
     def are_valid(self, values: list[Any], at_once: int | None = None) -> bool:
         """Whether each of the values is; `at_once` so many are judged in one call of native code."""
@@ -69,19 +86,25 @@ class Validator:
             raise TooMuchError(_TOO_LARGE)
         return steps
 
-    def errors(self, value: Any, meter: Meter) -> Iterable[jsonschema_rs.ValidationError]:
-        """What is wrong with a value that is not valid; only the first of it where that may be much."""
-        steps = self._effort.of(value, _EXPLAINED)
+    def errors(
+        self, value: Any, meter: Meter, branch: Mapping[str, Any] | None = None
+    ) -> Iterable[jsonschema_rs.ValidationError]:
+        """What is wrong with a value that is not valid; only the first of it where that may be much.
+
+        With `branch`, what that one alone has against it: an error comes with those of all other branches.
+        """
+        compiled, effort = (self._compiled, self._explaining) if branch is None else self._part_alone(branch)
+        steps = effort.of(value, _EXPLAINED)
         if steps <= _EXPLAINED:
             if not meter.may_explain(_EXPLANATION * steps):
                 raise TooMuchError("does not meet the schema; there is too much of the answer to say where")
             meter.spend(_EXPLANATION * steps)
-            return self._compiled.iter_errors(value)
+            return compiled.iter_errors(value)
         meter.spend(self.effort(value))
-        if self._effort.has_alternatives:  # the first error would come with all of theirs
+        if effort.has_alternatives:  # the first error would come with all of theirs
             raise TooMuchError("does not meet the schema, and is too large to say where")
         try:
-            self._compiled.validate(value)
+            compiled.validate(value)
         except jsonschema_rs.ValidationError as error:
             return [error]
         return []
@@ -93,6 +116,12 @@ class Validator:
     def pattern(self, pattern: str) -> jsonschema_rs.Validator:
         """What tells whether a name meets a pattern, in linear time."""
         return self._compile({"pattern": pattern})
+
+    def _part_alone(self, part: Mapping[str, Any]) -> tuple[jsonschema_rs.Validator, Effort]:
+        if id(part) not in self._alone:
+            compiled = self.part(self.paths[id(part)])
+            self._alone[id(part)] = compiled, Effort(self.references, self._depth, part=part, explained=True)
+        return self._alone[id(part)]
 
     def _is_valid(self, value: Any) -> bool:
         if not self._is_harmless(value) and self._effort.of(value, MAX_STEPS) > MAX_STEPS:
