@@ -1,7 +1,8 @@
 """One pass over the text of an answer, whole or in chunks of any size, that finds the JSON in it.
 
-Linear: no character is looked at more than a fixed number of times. What is decided never depends on where a
-chunk ended. Where a value seems to end is guessed, and the decoder says whether it does; if not, it is
+Linear: no character is looked at more than a fixed number of times. What is decided never depends on which
+closing braces end a chunk or a slice; a slice that ends elsewhere has none, and ends at the same place in
+any chunks. Where a value seems to end is guessed, and the decoder says whether it does; if not, it is
 followed strictly as long as it obeys the grammar, and one that the text ends in is cut. Once it is broken,
 only its extent is measured: no inner part of it is taken for a value.
 """
@@ -110,10 +111,13 @@ class Scanner:
 
         A long one is taken in slices: while a regular expression searches, no other thread has its turn.
         """
-        if len(text) <= _SLICE:
-            return self._feed(text)
-        starts = range(0, len(text), _SLICE)
-        return [found for start in starts for found in self._feed(text[start : start + _SLICE])]
+        found: list[Find] = []
+        start = 0
+        while len(text) - start > _SLICE:
+            end = text.rfind("}", start, start + _SLICE) + 1 or start + _SLICE
+            found += self._feed(text[start:end])
+            start = end
+        return found + self._feed(text[start:])
 
     def _feed(self, text: str) -> list[Find]:
         if self._finds.full:
