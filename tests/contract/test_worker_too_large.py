@@ -98,6 +98,18 @@ async def test_where_no_objects_are_published_the_response_leaves_it_out_too(hou
     assert (len(answer.objects), answer.rejected_count) == (101, 1)
 
 
+async def test_where_no_message_has_to_carry_it_it_is_not_refused(house: House) -> None:
+    flow = house.flow(budget=LONG, outputs=Outputs(answers=house.topic("answers")))
+    answers = await house.hear(house.topic("answers"))
+    await house.work(flow, everything)
+
+    await house.send(flow, "define", text="On stones")
+
+    [record] = await answers.until(1)
+    answer = Answer.decode(record.data)
+    assert (len(answer.objects), answer.rejected_count) == (102, 0)
+
+
 async def test_one_that_only_its_properties_make_too_large_is_refused_as_well(house: House) -> None:
     flow = house.flow(budget=LONG)
     responses = await house.hear(house.topic("responses"))

@@ -96,7 +96,8 @@ class Outbox:
     def _sendable(self, prompt: PromptDefinition, outcome: Outcome) -> Outcome:
         """The outcome without the objects of a jsonl answer that no message can carry, which are refused."""
         id_of = object_ids(self._request.id, prompt.id)
-        in_one_response = prompt.contract.format == "jsonl" and not self._request.streaming
+        responds = self._flow.outputs.response is not None
+        in_one_response = responds and prompt.contract.format == "jsonl" and not self._request.streaming
         if in_one_response and len(wire.encode(outcome.value)) > MAX_MESSAGE_SIZE:
             for value in outcome.value:
                 if why := _too_large(wire.encode(value)):
