@@ -26,10 +26,15 @@ BEAT = 0.005
 EVERY = 0.02  # seconds a good request
 BAR = 0.3  # seconds for which the loop stands still, on a machine that others share
 PIECE = 65_536
+TOKEN = 16  # characters
 
 GOOD = "\n".join(f'{{"id": {number}}}' for number in range(20))
 PLAIN = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 DEMANDING = {"properties": {"n": {"items": {"allOf": [{"type": "string"} for _ in range(40)]}}}}
+
+
+CHOICE = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+CHOOSING = {"properties": {"a": {"items": {"properties": {"n": CHOICE}}}}}
 
 
 def a_prompt(contract: Contract, id: str) -> PromptDefinition:
@@ -58,6 +63,14 @@ CASES: dict[str, tuple[Callable[[], str], Callable[[], Contract]]] = {
         lambda: "\n".join('{"a": -1, "b": [' + "1, " * 30_000 + "1]}" for _ in range(5)),
         lambda: Contract.from_schema(None, format="jsonl", invariants=["a in b"] * 100),
     ),
+    "one value, token by token": (
+        lambda: '{"a": [' + f'{{"n": "12", "of": "{"x" * 200}"}}, ' * 3_000 + "{}]}",
+        lambda: Contract.from_schema(CHOOSING, format="jsonl", coerce=True),
+    ),
+    "broken, token by token": (
+        lambda: '{"a": [' + f'{{"n": "12", "of": "{"x" * 200}"}}, ' * 3_000 + "{},}}",
+        lambda: Contract.from_schema(CHOOSING, format="jsonl", coerce=True, repair=True),
+    ),
 }
 
 
@@ -70,11 +83,13 @@ async def beat(stops: list[float]) -> None:
         last = now
 
 
-async def measure(text: str, contract: Contract) -> tuple[float, float, float]:
+async def measure(text: str, contract: Contract, chunk: int) -> tuple[float, float, float]:
     """The longest stop, the slowest good request, and when all hostile answers were done, in seconds."""
 
     def answer(call: Call) -> ScriptedAnswer:
-        return ScriptedAnswer(text if call.labels["prompt"] == "hostile" else GOOD, chunk=PIECE)
+        if call.labels["prompt"] == "hostile":
+            return ScriptedAnswer(text, chunk=chunk)
+        return ScriptedAnswer(GOOD, chunk=PIECE)
 
     provider = ScriptedProvider(answer)
     hostile, good = a_prompt(contract, "hostile"), a_prompt(plain(format="jsonl"), "good")
@@ -103,7 +118,8 @@ async def measure(text: str, contract: Contract) -> tuple[float, float, float]:
 
 def run(name: str) -> None:
     make_text, make_contract = CASES[name]
-    stop, latency, took = asyncio.run(measure(make_text(), make_contract()))
+    chunk = TOKEN if name.endswith("token by token") else PIECE
+    stop, latency, took = asyncio.run(measure(make_text(), make_contract(), chunk))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(f"  {name:28} {stop * 1e3:8.0f} ms {latency * 1e3:8.0f} ms {took:8.1f} s {peak:6} MB", flush=True)
     if stop > BAR:

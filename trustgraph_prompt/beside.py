@@ -17,7 +17,7 @@ _thread = ThreadPoolExecutor(1, thread_name_prefix="beside the loop")
 
 
 async def beside(work: Callable[[], T], steps: int | None = None) -> T:
-    """What comes of `work`, which is done at once if it takes few `steps`; None is more than can be told.
+    """What comes of `work`, which is done at once if it takes few `steps`: None where nobody knows how many.
 
     Raises what it raises. Who is cancelled leaves the work to its end, which nobody hears of.
     """

@@ -23,6 +23,12 @@ def lines(*objects: object) -> list[Delta]:
     return [Delta("\n".join(map(json.dumps, objects)), finish_reason="stop")]
 
 
+def brim() -> dict[str, str]:
+    """An object that fills a message, which leaves no room for properties."""
+    bare = {"entity": "sand", "definition": ""}
+    return bare | {"definition": "x" * (MAX_MESSAGE_SIZE - len(wire.encode(bare)))}
+
+
 def everything(call: Call) -> list[Delta]:
     return lines(*ALL)
 
@@ -92,13 +98,23 @@ async def test_where_no_objects_are_published_the_response_leaves_it_out_too(hou
     assert (len(answer.objects), answer.rejected_count) == (101, 1)
 
 
+async def test_where_no_message_has_to_carry_it_it_is_not_refused(house: House) -> None:
+    flow = house.flow(budget=LONG, outputs=Outputs(answers=house.topic("answers")))
+    answers = await house.hear(house.topic("answers"))
+    await house.work(flow, everything)
+
+    await house.send(flow, "define", text="On stones")
+
+    [record] = await answers.until(1)
+    answer = Answer.decode(record.data)
+    assert (len(answer.objects), answer.rejected_count) == (102, 0)
+
+
 async def test_one_that_only_its_properties_make_too_large_is_refused_as_well(house: House) -> None:
-    bare = {"entity": "sand", "definition": ""}
-    brim = bare | {"definition": "x" * (MAX_MESSAGE_SIZE - len(wire.encode(bare)))}
     flow = house.flow(budget=LONG)
     responses = await house.hear(house.topic("responses"))
     answers = await house.hear(house.topic("answers"))
-    await house.work(flow, lambda call: lines(*GOOD, brim))
+    await house.work(flow, lambda call: lines(*GOOD, brim()))
 
     [response] = await responses.under(await house.send(flow, "define", text="On stones"))
 
@@ -107,6 +123,19 @@ async def test_one_that_only_its_properties_make_too_large_is_refused_as_well(ho
     answer = Answer.decode(record.data)
     assert (len(answer.objects), answer.rejected_count) == (101, 1)
     assert "a message of" in answer.rejected[0]["issues"][0]["message"]
+
+
+async def test_a_stream_leaves_out_the_one_that_only_its_properties_make_too_large(house: House) -> None:
+    flow = house.flow(budget=LONG)
+    responses = await house.hear(house.topic("responses"))
+    await house.work(flow, lambda call: lines(*GOOD[:50], brim(), *GOOD[50:]))
+
+    told = await responses.under(await house.send(flow, "define", streaming=True, text="On stones"))
+
+    assert [response["error"] for response in told] == [None] * len(told)
+    text = "".join(response["text"] or "" for response in told)
+    assert [json.loads(line) for line in text.splitlines()] == GOOD
+    assert told[-1]["rejected"] == 1
 
 
 async def test_trustgraphs_clients_get_the_rest(house: House) -> None:

@@ -99,6 +99,34 @@ def test_the_steps_of_an_answer_grow_with_its_length_and_with_what_its_contract_
     assert steps(10**9, "text") == 0 < steps(10, "jsonl")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"a": {}, "b": [' + "{}, " * 20_000 + "1]}",
+        '{"a": {}, "b": [x ' + "{}, " * 20_000 + "1]}",
+        '{"items": [{"a": 1}' + ', {"a": 1}' * 8_000 + '], "b": {}}',
+    ],
+    ids=["value", "broken", "wrapper"],
+)
+def test_the_end_of_a_value_takes_the_steps_of_all_that_came_of_it(text: str) -> None:
+    contract = Contract.from_schema(None, format="jsonl")
+    reader = StreamReader(contract)
+    for start in range(0, len(text) - 1, 16):
+        reader.feed(text[start : min(start + 16, len(text) - 1)])
+    assert reader.due("}") == steps(len(text), contract) > AT_ONCE
+    reader.feed("}\n")
+    assert reader.due('{"b": 1}') < AT_ONCE
+
+
+def test_lines_that_are_gone_through_again_take_their_steps_again() -> None:
+    contract = Contract.from_schema(None, format="jsonl")
+    reader = StreamReader(contract)
+    reader.feed(LONG)
+    assert reader.due("and {}") >= steps(len(LONG), contract)
+    reader.feed("and {}")
+    assert reader.due("and {}") < AT_ONCE
+
+
 @pytest.mark.parametrize("chunk", [100, 10**6])
 async def test_an_answer_is_heard_up_to_the_characters_of_the_budget(asked: Asked, chunk: int) -> None:
     script = Script(ScriptedAnswer(LONG, chunk=chunk), ScriptedAnswer(lines(range(5))))

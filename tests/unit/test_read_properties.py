@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support import fuzz
 from trustgraph_prompt.contract import Contract, Format
-from trustgraph_prompt.reader import read
+from trustgraph_prompt.reader import StreamReader, read, scanner
 
 FORMATS: list[Format] = ["json", "jsonl"]
 TEXTS = [
@@ -202,6 +202,35 @@ def test_any_text_is_read_alike_in_any_chunks_and_nothing_is_invented(
 ) -> None:
     chance = random.Random(seed)
     fuzz.check(fuzz.KINDS[kind](chance), contracts[format], chance)
+
+
+BROKEN = [
+    '{"a":"unterminated ', '{"a": "x","b":[1,{"c":2}]}', '{"a":\n', '[{"a":1},', '{"b":2}]', *'\n}",', "~~~",
+]  # fmt: skip
+
+
+@settings(max_examples=1_000)
+@given(
+    parts=st.lists(st.sampled_from(BROKEN), min_size=4, max_size=12),
+    characters=st.sampled_from([7, 20, 50]),
+    seed=st.integers(0, 2**64),
+)
+def test_any_chunks_are_read_alike_however_short_the_slices_are(
+    parts: list[str], characters: int, seed: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scanner, "_SLICE", characters)
+        fuzz.check("".join(parts), fuzz.ANY["jsonl"], random.Random(seed))
+
+
+def test_what_a_slice_ends_in_is_read_alike_in_any_chunks() -> None:
+    broken = '{"a":"unterminated {"a": "x","b":[1,{"c":2}]}'
+    text = broken + '{"a":\n' + "\n" * 65_488 + '[{"a":1},~~~'  # the first 65,536 end within the white space
+    for end in (43, 44, len(broken)):
+        reader = StreamReader("jsonl")
+        reader.feed(text[:end])
+        reader.feed(text[end:])
+        assert reader.close() == read(text, "jsonl")
 
 
 @given(text=st.text(st.characters(), max_size=60))

@@ -154,10 +154,8 @@ class Hearing:
         if text := delta.text:
             if is_long and not self._is_short(text):
                 objects = await self._feed_slices(text)
-            else:  # this is done for each token
-                began = perf_counter()
-                objects = self._reader.feed(text)
-                self._read_seconds += perf_counter() - began
+            else:
+                objects = self._feed(text)
             if self._contract.format == "text":
                 await self._tell(Piece(text=text))
             elif objects and self._contract.format == "jsonl":

@@ -61,7 +61,8 @@ def decode_at(text: str, start: int) -> tuple[Any, int] | None:
 def decode_lines(text: str, lines: list[str]) -> list[Any]:
     """The values of the lines of a text, of which each is one value; in one call where that is safe.
 
-    It is where no newline can be in a value, for want of other commas. Raises `orjson.JSONDecodeError`.
+    That is safe where no comma stands between two objects: there are as many values as lines only if each
+    newline ended one. Raises `orjson.JSONDecodeError`.
     """
     if not _COMMA_BETWEEN.search(text):
         values: list[Any] = orjson.loads(f"[{text.replace(_NEWLINE, ',')}]")

@@ -67,6 +67,11 @@ class Objects:
         return self._collect(self._scanner.feed(text))
 
     @property
+    def open(self) -> int:
+        """How many characters have come of an object whose end has not."""
+        return self._scanner.open
+
+    @property
     def _is_full(self) -> bool:
         """Whether the rest of the text is left unread."""
         return self._scanner.full or self._has_enough

@@ -75,10 +75,15 @@ class StreamReader:
         return objects
 
     def due(self, chunk: str) -> int:
-        """How many steps it takes to feed `chunk`, about: none where it is only kept."""
+        """How many steps it takes to feed `chunk`, about: none where it is only kept.
+
+        What it completes is judged as a whole, so all that has come of an open value counts with it;
+        so do lines that were read together, and are gone through again where more text follows.
+        """
         if "}" not in chunk or self._contract.format != "jsonl":
             return 0
-        return steps(len(chunk) + sum(map(len, self._unread)), self._contract)
+        again = self._objects.open if self._objects is not None else sum(map(len, self._read))
+        return steps(again + sum(map(len, self._unread)) + len(chunk), self._contract)
 
     def close(self, finish_reason: str | None = None) -> Outcome:
         """What the whole answer says: the same as `read` of all chunks together. Call it once."""

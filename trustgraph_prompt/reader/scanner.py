@@ -1,7 +1,8 @@
 """One pass over the text of an answer, whole or in chunks of any size, that finds the JSON in it.
 
-Linear: no character is looked at more than a fixed number of times. What is decided never depends on where a
-chunk ended. Where a value seems to end is guessed, and the decoder says whether it does; if not, it is
+Linear: no character is looked at more than a fixed number of times. What is decided never depends on which
+closing braces end a chunk or a slice; a slice that ends elsewhere has none, and ends at the same place in
+any chunks. Where a value seems to end is guessed, and the decoder says whether it does; if not, it is
 followed strictly as long as it obeys the grammar, and one that the text ends in is cut. Once it is broken,
 only its extent is measured: no inner part of it is taken for a value.
 """
@@ -9,7 +10,7 @@ only its extent is measured: no inner part of it is taken for a value.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.contract import Limits
@@ -37,6 +38,16 @@ _QUOTES = "'“”‘’`"
 _ARRAY_OF_OBJECTS = re.compile(r"\[\s*+\{")
 _BARE_KEY = re.compile(r"\{\s*+[^\W\d][\w-]{0,60}\s*+:")
 _LINE_ENDS = re.compile(r"[ \t\r]*\n")
+
+
+def _slices(text: str) -> Iterator[str]:
+    """The parts of a text that are gone through at once, which end where chunks may, if they can."""
+    start = 0
+    while len(text) - start > _SLICE:
+        end = text.rfind("}", start, start + _SLICE) + 1 or start + _SLICE
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 class Scanner:
@@ -94,6 +105,17 @@ class Scanner:
         return self._finds.full
 
     @property
+    def open(self) -> int:
+        """How many characters have come of a value whose end has not; all of them are gone through there."""
+        if self._mode is Scanner._follow:
+            begun = self._value.raw.at
+        elif self._mode is Scanner._measure:
+            begun = self._damage.raw.at
+        else:
+            return 0
+        return self._passed + len(self._window) - begun
+
+    @property
     def ends_draft(self) -> bool:
         return self._finds.ends_draft
 
@@ -112,8 +134,7 @@ class Scanner:
         """
         if len(text) <= _SLICE:
             return self._feed(text)
-        starts = range(0, len(text), _SLICE)
-        return [found for start in starts for found in self._feed(text[start : start + _SLICE])]
+        return [found for part in _slices(text) for found in self._feed(part)]
 
     def _feed(self, text: str) -> list[Find]:
         if self._finds.full:

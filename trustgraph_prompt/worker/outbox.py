@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 MAX_UNCONFIRMED = 500
 """Objects of one request on their way to the broker at a time."""
 
+LARGE = 1_000_000
+"""Bytes. The broker may refuse an object of more, as its properties and the broker's own limit count too."""
+
 
 class Outbox:
     """Everything durable before the answer, the answer before the response.
@@ -93,7 +96,8 @@ class Outbox:
     def _sendable(self, prompt: PromptDefinition, outcome: Outcome) -> Outcome:
         """The outcome without the objects of a jsonl answer that no message can carry, which are refused."""
         id_of = object_ids(self._request.id, prompt.id)
-        in_one_response = prompt.contract.format == "jsonl" and not self._request.streaming
+        responds = self._flow.outputs.response is not None
+        in_one_response = responds and prompt.contract.format == "jsonl" and not self._request.streaming
         if in_one_response and len(wire.encode(outcome.value)) > MAX_MESSAGE_SIZE:
             for value in outcome.value:
                 if why := _too_large(wire.encode(value)):
@@ -108,10 +112,11 @@ class Outbox:
             if topic is not None and id not in self._sending and id not in self._refused:
                 if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
                     await asyncio.gather(*self._sending.values())
-                self._send_off(prompt, topic, id, value)
+                await self._send_off(prompt, topic, id, value)
         return ids
 
-    def _send_off(self, prompt: PromptDefinition, topic: str, id: str, value: object) -> None:
+    async def _send_off(self, prompt: PromptDefinition, topic: str, id: str, value: object) -> None:
+        """Put an object on its way; a large one has arrived or is refused before anything goes on."""
         data, refusable = wire.encode(value), prompt.contract.format == "jsonl"
         if refusable and (why := _too_large(data)):
             self._refuse(id, why)
@@ -128,6 +133,8 @@ class Outbox:
         sending = asyncio.create_task(self._deliver(topic, data, id, properties, refusable=refusable))
         sending.add_done_callback(_seen)
         self._sending[id] = sending
+        if len(data) > LARGE:
+            await sending
 
     async def _deliver(
         self, topic: str, data: bytes, id: str, properties: Mapping[str, str], *, refusable: bool
