@@ -106,9 +106,9 @@ def test_refusals_by_chance_leave_at_least_half_of_the_rate(
 ) -> None:
     async def main() -> None:
         server = Server(at_random(share), seconds, retry_after=retry_after, begins=begins)
-        await keep_busy(server, in_flight, 200 * seconds)
+        await keep_busy(server, in_flight, 100 * seconds)
 
-        assert server.rate(0, 200 * seconds) > in_flight / seconds / 2
+        assert server.rate(0, 100 * seconds) > in_flight / seconds / 2
 
     run(main())
 
@@ -143,7 +143,7 @@ def test_a_server_at_its_limit_is_asked_for_what_it_gives_and_little_more(
 ) -> None:
     async def main() -> None:
         server = Server(beyond(rate, burst), seconds, retry_after=retry_after, begins=begins)
-        long = 100 * max(1.0, 10 / rate)
+        long = 60 * max(1.0, 10 / rate)
         await keep_busy(server, in_flight, 2 * long)
 
         assert server.rate(long, 2 * long) > 0.6 * rate
