@@ -72,4 +72,4 @@ async def test_a_server_at_its_limit_refuses_few_calls(server: ModelServer) -> N
     outcomes = await at_once(server, 600, Budget(seconds=90), RetryPolicy(max_attempts=8))
 
     assert sum(outcome.ok for outcome in outcomes) == 600
-    assert refused < 150, f"{refused} of {len(server.bodies)} calls were refused"
+    assert refused < 300, f"{refused} of {len(server.bodies)} calls were refused"

@@ -32,6 +32,12 @@ class Asking:
         self._task = asyncio.create_task(self._ask(client, prompt))
         self._enough = False
 
+    async def hears(self, text: str) -> None:
+        """Wait until that has come."""
+        async with asyncio.timeout(60):
+            while text not in self.came:
+                await asyncio.sleep(0.02)
+
     async def end(self) -> Counter[str]:
         self._enough = True
         await self._task
@@ -55,6 +61,7 @@ async def test_a_prompt_changes_while_requests_run(trustgraph: TrustGraphSite) -
     client = await trustgraph.client()
     asking = Asking(client, "say")
 
+    await asking.hears("one")
     judging = asyncio.create_task(client.prompt("judge"))
     while not model.in_hand:
         await asyncio.sleep(0.02)
@@ -62,7 +69,7 @@ async def test_a_prompt_changes_while_requests_run(trustgraph: TrustGraphSite) -
     await trustgraph.config.delete("prompt", "default", "template.judge")
     for version in ("two", "three"):
         await trustgraph.prompts(say=version)
-        await answered(client, "say", text(version))
+        await asking.hears(version)
     go_on.set()
     judged = await judging
     came = await asking.end()
