@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import jsonschema_rs
 import yaml
 
-from trustgraph_prompt.errors import ConfigError, excerpt
+from trustgraph_prompt.errors import ConfigError, excerpt, raise_first
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError
@@ -113,10 +113,7 @@ def check(
     """Raise `error` for what in `document` the `schema` does not allow; the rest are its `others`."""
     if _is_valid(document, schema):
         return
-    first, *others = _errors(document, schema, where, error) or [None]
-    if first is not None:
-        first.others = tuple(other for other in others if other is not None)
-        raise first
+    raise_first(_errors(document, schema, where, error))
 
 
 def _is_valid(document: Any, schema: Mapping[str, Any]) -> bool:
@@ -129,7 +126,7 @@ def _is_valid(document: Any, schema: Mapping[str, Any]) -> bool:
 
 def _errors(
     document: Any, schema: Mapping[str, Any], where: str, error: type[ConfigError]
-) -> list[ConfigError | None]:
+) -> list[ConfigError]:
     """What the schema does not allow, what is most likely the reason of the rest first."""
     import jsonschema
 

@@ -460,11 +460,17 @@ class CallTimeout(BrokerError):
 
 def raise_first(errors: Iterable[ConfigError]) -> None:
     """Raise the first of some errors, if there is one; the others are its `others`."""
-    every = [each for error in errors for each in (error, *error.others)]
-    if every:
-        first, *others = every
-        first.others = tuple(others)
-        raise first
+    if every := [each for error in errors for each in (error, *error.others)]:
+        raise first_of(every)
+
+
+def first_of(errors: Sequence[ConfigError]) -> ConfigError:
+    """The first of some errors; the rest are its `others`."""
+    first, *others = errors
+    for other in others:
+        other.others = ()
+    first.others = tuple(others)
+    return first
 
 
 def excerpt(text: str | bytes, limit: int = 200) -> str:

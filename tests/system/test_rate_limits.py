@@ -54,7 +54,7 @@ async def test_in_a_storm_no_request_dies_of_its_budget(server: ModelServer) -> 
     assert sum(outcome.value is not None for outcome in outcomes) > 1_450, (ends, done)
 
 
-async def test_a_server_at_its_limit_refuses_few_calls(server: ModelServer) -> None:
+async def test_a_server_at_its_limit_refuses_less_than_it_serves(server: ModelServer) -> None:
     tokens, filled, refused, rate = 50.0, time.monotonic(), 0, 50
 
     def reply(body: dict[str, Any]) -> Reply:
@@ -72,4 +72,6 @@ async def test_a_server_at_its_limit_refuses_few_calls(server: ModelServer) -> N
     outcomes = await at_once(server, 600, Budget(seconds=90), RetryPolicy(max_attempts=8))
 
     assert sum(outcome.ok for outcome in outcomes) == 600
+    # Without limits more calls are refused than answered. tests/unit/test_limiter_pace.py says how few
+    # they are where the machine's pace does not count.
     assert refused < 300, f"{refused} of {len(server.bodies)} calls were refused"

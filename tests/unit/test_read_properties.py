@@ -219,7 +219,7 @@ def test_any_chunks_are_read_alike_however_short_the_slices_are(
     parts: list[str], characters: int, seed: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scanner, "_SLICE", characters)
+        patch.setattr(scanner, "SLICE", characters)
         fuzz.check("".join(parts), fuzz.ANY["jsonl"], random.Random(seed))
 
 

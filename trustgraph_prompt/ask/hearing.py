@@ -20,13 +20,13 @@ from trustgraph_prompt.llm import Delta
 from trustgraph_prompt.llm.heard import Heard
 from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Stage, StreamReader
 from trustgraph_prompt.reader.reading import steps
+from trustgraph_prompt.reader.scanner import SLICE
 from trustgraph_prompt.wire import canonical
 
 #: The part of its room that an answer takes which filled it: servers do not count all alike.
 _FULL = 0.9
 
 _UNLIMITED = 2**62
-_SLICE = 65_536  # characters that are read before others have their turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ class Hearing:
             )
 
     def _is_short(self, text: str) -> bool:
-        return len(text) <= _SLICE and self._reader.due(text) <= AT_ONCE
+        return len(text) <= SLICE and self._reader.due(text) <= AT_ONCE
 
     def _feed(self, text: str) -> list[Any]:
         began = perf_counter()
@@ -178,8 +178,8 @@ class Hearing:
     async def _feed_slices(self, text: str) -> list[Any]:
         """The objects that stand now, read in slices, so that others have their turn between two."""
         objects: list[Any] = []
-        for start in range(0, len(text), _SLICE):
-            part = text[start : start + _SLICE]
+        for start in range(0, len(text), SLICE):
+            part = text[start : start + SLICE]
             objects += await beside(partial(self._feed, part), self._reader.due(part))
         return objects
 

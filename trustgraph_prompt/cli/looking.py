@@ -74,11 +74,11 @@ def look(url: str, admin_url: str | None, action: Callable[[Sight], Awaitable[T]
 async def admin(broker: str, url: str | None) -> AsyncIterator[PulsarAdmin]:
     """The admin API beside that broker, or at that URL. Raises `ConfigError`, and `BrokerUnavailable`."""
     from trustgraph_prompt.broker.pulsar.access import Access
-    from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, admin_url, authorization, trust
+    from trustgraph_prompt.broker.pulsar.admin import admin_of, admin_url
 
     at, access = url or admin_url(broker), Access.from_environment()
     try:
-        async with PulsarAdmin(at, authorization=await authorization(access), trust=trust(access)) as opened:
+        async with await admin_of(at, access) as opened:
             yield opened
     except BrokerUnavailable as error:
         if url is not None:

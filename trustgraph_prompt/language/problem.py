@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NoReturn
 
-from trustgraph_prompt.errors import LanguageError, excerpt
+from trustgraph_prompt.errors import LanguageError, excerpt, first_of
 from trustgraph_prompt.language.nodes import Position
 
 MAX_PROBLEMS = 20
@@ -32,9 +32,7 @@ class TooLarge(Problem):
 def complain(problems: Iterable[Problem], where: str | None) -> NoReturn:
     """Raise `LanguageError` for the first in the text; the rest are its `others`."""
     ordered = sorted(problems, key=lambda problem: problem.at or Position(0, 0))
-    first, *others = [_error(problem, where) for problem in ordered[:MAX_PROBLEMS]]
-    first.others = tuple(others)
-    raise first from None
+    raise first_of([_error(problem, where) for problem in ordered[:MAX_PROBLEMS]]) from None
 
 
 def _error(problem: Problem, where: str | None) -> LanguageError:

@@ -8,7 +8,14 @@ from typing import Any
 
 from trustgraph_prompt.authored import check
 from trustgraph_prompt.contract.language import parse_whole
-from trustgraph_prompt.errors import ConfigError, LanguageError, PromptError, TemplateError
+from trustgraph_prompt.errors import (
+    ConfigError,
+    LanguageError,
+    PromptError,
+    TemplateError,
+    first_of,
+    raise_first,
+)
 from trustgraph_prompt.language import File, locate, to_json_schema
 from trustgraph_prompt.language.merge import merged
 from trustgraph_prompt.language.nodes import ListOf, Name, Position, PromptDef
@@ -62,14 +69,14 @@ def compile(source: str, where: str) -> Written:
         file = parse_whole(source, where=where)
     except LanguageError as error:
         told = [error, *error.others, *_problems_of_texts(source, where)]
-        raise _all(sorted(told, key=_line_and_column)) from None
+        raise first_of(sorted(told, key=_line_and_column)) from None
     prompts = [_Prompt(prompt, file, where, source) for prompt in file.prompts]
     of_system = Places(where, file.system_at, source=source)
     problems = [
         *_problems_of_system(file, of_system),
         *(one for prompt in prompts for one in prompt.problems()),
     ]
-    _raise(problems)
+    raise_first(problems)
     entries: dict[str, Mapping[str, Any]] = {prompt.key: prompt.entry for prompt in prompts}
     places = {prompt.key: prompt.places for prompt in prompts}
     if file.system is not None:
@@ -93,22 +100,8 @@ def definition_of(
     that do not say otherwise and expect more than a text. Raises `ConfigError` as `compile`.
     """
     declared = _Prompt(prompt, file, where, types=types, defaults=defaults)
-    _raise(list(declared.problems_of_clauses()))
+    raise_first(list(declared.problems_of_clauses()))
     return declared.definition()
-
-
-def _raise(problems: list[ConfigError]) -> None:
-    if problems:
-        raise _all(problems)
-
-
-def _all(problems: list[ConfigError]) -> ConfigError:
-    """The first of them, with the rest as its `others`."""
-    first, *others = problems
-    for other in others:
-        other.others = ()
-    first.others = tuple(others)
-    return first
 
 
 def _problems_of_texts(source: str, where: str) -> Iterator[ConfigError]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair import Reading
 
 _MOST_CANDIDATES = 1_000  # values, where one is looked for
-_SLICE = 65_536  # characters that are gone through at once
+SLICE = 65_536  # characters that are gone through at once
 _MOST_REREAD = 200_000  # characters that were taken for a part of a broken value, and are read anew
 
 # What may stand before a value on its line: quoting, a bullet or number, and what surrounds elements.
@@ -43,8 +43,8 @@ _LINE_ENDS = re.compile(r"[ \t\r]*\n")
 def _slices(text: str) -> Iterator[str]:
     """The parts of a text that are gone through at once, which end where chunks may, if they can."""
     start = 0
-    while len(text) - start > _SLICE:
-        end = text.rfind("}", start, start + _SLICE) + 1 or start + _SLICE
+    while len(text) - start > SLICE:
+        end = text.rfind("}", start, start + SLICE) + 1 or start + SLICE
         yield text[start:end]
         start = end
     yield text[start:]
@@ -132,7 +132,7 @@ class Scanner:
 
         A long one is taken in slices: while a regular expression searches, no other thread has its turn.
         """
-        if len(text) <= _SLICE:
+        if len(text) <= SLICE:
             return self._feed(text)
         return [found for part in _slices(text) for found in self._feed(part)]
 
@@ -193,7 +193,7 @@ class Scanner:
                 break
             mark = window[start]
             if mark in "{[":
-                waits = not self._final and len(window) - start < _SLICE
+                waits = not self._final and len(window) - start < SLICE
                 if waits and window.find(_CLOSES[mark], position) < 0:
                     self._leave(passed, start)  # before more text comes nothing ends here
                     return None

@@ -135,7 +135,6 @@ class InWork:
         self._sleep = sleep
         self._name = str(uuid4())
         self._others: dict[str, Record] = {}
-        self._there: set[str] = set()
         self._held: dict[object, tuple[str, int | None]] = {}
         self._published: set[object] = set()
         self._disowned: set[object] = set()
@@ -147,7 +146,7 @@ class InWork:
     @property
     def others(self) -> int:
         """How many workers of the subscription there are beside this one, or were, and died."""
-        return len(self._there)
+        return len(self._others)
 
     async def open(self) -> bool:
         """Say that this worker is there, learn what others have in work, and follow it.
@@ -260,7 +259,6 @@ class InWork:
     async def _read(self) -> Table:
         """Learn what all others have in work now."""
         table = await self._broker.table(self.topic)
-        self._there &= table.entries.keys()
         for name in self._others.keys() - table.entries.keys():
             del self._others[name]
         for entry in list(table.entries.values()):
@@ -300,12 +298,8 @@ class InWork:
             if not entry.data and not self._closed:  # another took it for one of a worker that died
                 self._changed.set()
             return
-        if entry.data:
-            self._there.add(name)
-        else:
-            self._there.discard(name)
         before = self._others.pop(name, Record()).crashes.keys()
-        if record.crashes:
+        if entry.data:
             self._others[name] = record
         begun = record.crashes.keys() - before
         taken = self._published & self._tickets(begun)

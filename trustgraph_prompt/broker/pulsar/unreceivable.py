@@ -27,7 +27,7 @@ from pulsar.asyncio import Client, PulsarException
 from trustgraph_prompt.broker import envelope, topics
 from trustgraph_prompt.broker.protocol import Message
 from trustgraph_prompt.broker.pulsar.access import Access
-from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, admin_url, authorization, trust
+from trustgraph_prompt.broker.pulsar.admin import ADMIN_URL, PulsarAdmin, admin_of, admin_url
 from trustgraph_prompt.broker.pulsar.admin.plan import topic_path
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.letter_box import LetterBox
@@ -36,8 +36,6 @@ from trustgraph_prompt.broker.pulsar.receipt_probe import Probe
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 
 log = logging.getLogger(__name__)
-
-ADMIN_URL: Final = "TRUSTGRAPH_PROMPT_ADMIN_URL"
 
 #: Then the worker serves. What it dies of is looked for again at its next start.
 _SECONDS: Final = 60.0
@@ -75,11 +73,7 @@ async def bury_unreceivable(
     try:
         async with (
             asyncio.timeout(_SECONDS),
-            PulsarAdmin(
-                os.environ.get(ADMIN_URL) or admin_url(url),
-                authorization=await authorization(access),
-                trust=trust(access),
-            ) as admin,
+            await admin_of(os.environ.get(ADMIN_URL) or admin_url(url), access) as admin,
         ):
             if await _all_live(admin, (await partitions_of(client, topic))[0], subscription, consumers):
                 return []
@@ -206,8 +200,9 @@ class _Search:
             received, died = await self._receive(start, last)
             if not died:
                 return
-            suspects = backlog.undone(start if received is None else received)
-            for suspect in islice((each for each in suspects if each != received), _SUSPECTS):
+            first = start if received is None else backlog.after(received)
+            suspects = () if first is None else backlog.undone(first)
+            for suspect in islice(suspects, _SUSPECTS):
                 if await self._kills(suspect):
                     if not await self._stands_alone(suspect):
                         log.error("%s", self._in_chunks(suspect))
@@ -215,9 +210,8 @@ class _Search:
                     buried.append(await self._bury(suspect, properties))
                     break
             else:
-                log.warning(
-                    "%s: a process died behind %s, and of no single message", self._partition, received
-                )
+                behind = f"{received.ledger}:{received.entry}" if received else "what is acknowledged"
+                log.warning("%s: a process died behind %s, of no single message", self._partition, behind)
                 return
             backlog = await self._backlog()
             start = next(backlog.undone(suspect), None) if backlog else None

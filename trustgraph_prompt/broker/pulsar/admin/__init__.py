@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin, admin_url
-from trustgraph_prompt.broker.pulsar.admin.credentials import authorization, trust
+from trustgraph_prompt.broker.pulsar.admin.client import ADMIN_URL, PulsarAdmin, admin_url
+from trustgraph_prompt.broker.pulsar.admin.credentials import admin_of, authorization, trust
 from trustgraph_prompt.broker.pulsar.admin.layout import Layout, Topic
 from trustgraph_prompt.broker.pulsar.admin.plan import Finding, Found, FoundTopic, Step, compare, steps
 from trustgraph_prompt.broker.pulsar.admin.prepare import carry_out, look, subscriptions_of, topics_in
 
 __all__ = [
+    "ADMIN_URL",
     "Finding",
     "Found",
     "FoundTopic",
@@ -16,6 +17,7 @@ __all__ = [
     "PulsarAdmin",
     "Step",
     "Topic",
+    "admin_of",
     "admin_url",
     "authorization",
     "carry_out",

@@ -18,6 +18,9 @@ from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, ConfigError
 
 T = TypeVar("T")
 
+ADMIN_URL: Final = "TRUSTGRAPH_PROMPT_ADMIN_URL"
+"""The environment variable that says where the admin API is, unless it is beside the broker."""
+
 _CONNECT_SECONDS: Final = 10.0
 _AT_ONCE: Final = 8
 _REDIRECTS: Final = 5

@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Final
 
 import aiohttp
 
-from trustgraph_prompt.broker.pulsar.admin.client import body_of
+from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin, body_of
 from trustgraph_prompt.errors import BrokerError, ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker.pulsar.access import Access
 
 _SECONDS_FOR_A_TOKEN: Final = 30.0
+
+
+async def admin_of(url: str, access: Access) -> PulsarAdmin:
+    """The admin API at a URL, with those credentials. Raises as `authorization` and `trust`."""
+    return PulsarAdmin(url, authorization=await authorization(access), trust=trust(access))
 
 
 def trust(access: Access) -> ssl.SSLContext:
