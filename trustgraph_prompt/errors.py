@@ -100,6 +100,8 @@ class Reason(StrEnum):
     SCHEMA_TYPE_ERROR = "schema_type_error"
     SCHEMA_VALUE_ERROR = "schema_value_error"
     INVARIANT_VIOLATION = "invariant_violation"
+    UNGROUNDED = "ungrounded"
+    ECHOED = "echoed"
     UNSUPPORTED_VERSION = "unsupported_version"
     TOO_LARGE = "too_large"
     PROVIDER_ERROR = "provider_error"

@@ -10,6 +10,7 @@ from functools import partial
 from trustgraph_prompt.ask.allowance import Allowance, BudgetSpent
 from trustgraph_prompt.ask.cache import Cache
 from trustgraph_prompt.ask.cached import cached
+from trustgraph_prompt.ask.grounds import judging_by_terms
 from trustgraph_prompt.ask.harvest import Harvest
 from trustgraph_prompt.ask.hearing import Hearing, Listen, Piece
 from trustgraph_prompt.ask.messages import Feedback
@@ -59,6 +60,7 @@ async def ask(
         raise ValueError("ask() has a budget for a retry's deadline and tokens")
     if budget.money is not None and price is None:
         raise ValueError("a budget of money needs a price: nobody knows what the tokens cost")
+    prompt = judging_by_terms(prompt, question)
     allowance = Allowance(budget, clock=clock, published=published, price=price)
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
     plan = Plan(prompt, question, provider, attempts, feedback)

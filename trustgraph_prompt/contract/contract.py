@@ -20,12 +20,14 @@ from trustgraph_prompt.contract.limits import Limits
 from trustgraph_prompt.contract.meter import MAX_CALL, Meter, TooMuchError
 from trustgraph_prompt.contract.normal import digest, shown
 from trustgraph_prompt.contract.pointer import pointer
-from trustgraph_prompt.contract.references import References
+from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.contract.schema import Schema, plain_schema
+from trustgraph_prompt.contract.sources import Sources
 from trustgraph_prompt.contract.versions import PROPERTY, Version, Versioned, Versions, parse_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.contract.grounded import Grounding
     from trustgraph_prompt.contract.types import Build
 
 Format = Literal["text", "json", "jsonl"]
@@ -51,8 +53,9 @@ class Contract:
 
     `schema` describes one object of a jsonl answer, the value of a json answer, or one element of it where
     `many` says that the value is a list; None lets everything pass. `discriminator` is the property whose
-    `const` or `enum` picks the branch of a `oneOf` or `anyOf`, None where nothing does. `name` is for people
-    and wires; it decides no verdict and is not in the fingerprint.
+    `const` or `enum` picks the branch of a `oneOf` or `anyOf`, None where nothing does. `sources` are the
+    keys whose values stand in terms of the question, None without any; the `schema` does not show them.
+    `name` is for people and wires; it decides no verdict and is not in the fingerprint.
     """
 
     format: Format
@@ -68,6 +71,7 @@ class Contract:
     versions: Mapping[str, JsonSchema] | None = field(default=None, compare=False)
     limits: Limits = field(default=Limits(), compare=False)
     discriminator: str | None = field(default=None, compare=False)
+    sources: Sources | None = field(default=None, compare=False, repr=False)
     _judge: Judge | Versions = field(default=Judge(), repr=False, compare=False)
     _build: Build | None = field(default=None, repr=False, compare=False)
     _meter: Meter | None = field(default=None, repr=False, compare=False)
@@ -109,6 +113,7 @@ class Contract:
             raise ContractError("a text answer has no schema", found=found, expected="no schema")
         plain = None if schema is None else plain_schema(schema)
         by_version = {} if versions is None else parse_versions(versions)
+        sources = _take_sources(plain, by_version)
         settings = _Settings(extra, bool(coerce), compiled, limits.depth)
         judge = settings.judge_versions(by_version, plain) if by_version else settings.judge(plain)
         unversioned = plain
@@ -128,6 +133,7 @@ class Contract:
             versions={str(version): one for version, one in by_version.items()} or None,
             limits=limits,
             discriminator=_discriminator(plain),
+            sources=sources,
             _judge=judge,
         )
         return replace(contract, fingerprint=contract._hash(unversioned))
@@ -391,6 +397,14 @@ class Contract:
         schemas = (self.schema, *(self.versions or {}).values())
         return any(isinstance(one, dict) and declares(one, References(one), name) for one in schemas)
 
+    def grounding(self, values: Iterable[Any]) -> tuple[Mapping[str, Grounding | None], ...] | None:
+        """Where in the terms of the question each of these objects stands, or elements, or the one value.
+
+        By JSON Pointer, what is marked as standing there; None for what does not, and was let through. None
+        where nothing is judged by its source.
+        """
+        return None
+
     def names(self) -> frozenset[str]:
         """The names of all properties that the schemas declare anywhere."""
         return self._judge.names
@@ -444,6 +458,7 @@ class Contract:
                 for version, one in (self.versions or {}).items()
             },
             "limits": asdict(self.limits),
+            **({} if self.sources is None else {"sources": self.sources.said}),
         }
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
@@ -487,6 +502,12 @@ def _names_version(schema: JsonSchema) -> bool:
 
 def _discriminator(schema: Schema | None) -> str | None:
     return discriminator_of(branches_of(schema, References(schema))) if isinstance(schema, dict) else None
+
+
+def _take_sources(schema: Schema | None, versions: Mapping[Version, Schema]) -> Sources | None:
+    named: dict[Path, Schema | None] = {(): schema}
+    named |= {("versions", str(version)): one for version, one in versions.items()}
+    return Sources.take({path: one for path, one in named.items() if isinstance(one, dict)})
 
 
 def _check(what: str, path: str, found: object, known: tuple[object, ...]) -> None:

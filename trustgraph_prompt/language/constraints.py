@@ -9,6 +9,11 @@ from typing import Any
 
 from trustgraph_prompt.language.nodes import Constraint, ListOf, MapOf, Name, Scalar, TypeExpr
 
+FROM, GROUNDING = "x-from", "x-grounding"
+"""Keywords of ours: the terms in which a value stands, and what becomes of one that does not."""
+
+POLICIES = ("refuse", "strict", "mark")
+
 Keywords = dict[str, Any]
 Arguments = tuple[Any, ...]
 
@@ -69,6 +74,14 @@ def _one_text(arguments: Arguments) -> bool:
     return len(arguments) == 1 and isinstance(arguments[0], str) and arguments[0] != ""
 
 
+def _are_names(arguments: Arguments) -> bool:
+    return all(isinstance(one, str) and one != "" for one in arguments)
+
+
+def _of_texts(keyword: str) -> Mapping[str, tuple[str, ...]]:
+    return dict.fromkeys(("string", "integer", "number", "array"), (keyword,))
+
+
 KINDS: Mapping[str, Kind] = {
     "min": Kind(_of_numbers("minimum"), _one_number, "@min(0)", lambda value, given: value >= given[0]),
     "above": Kind(
@@ -94,6 +107,12 @@ KINDS: Mapping[str, Kind] = {
     "pattern": Kind({"string": ("pattern",)}, _one_text, '@pattern("^[a-z]+$")'),
     "format": Kind({"string": ("format",)}, _one_text, '@format("email")'),
     "unique": Kind({"array": ("uniqueItems",)}, lambda given: not given, "@unique"),
+    "from": Kind(_of_texts(FROM), lambda given: given != () and _are_names(given), "@from(text)"),
+    "grounding": Kind(
+        _of_texts(GROUNDING),
+        lambda given: len(given) == 1 and given[0] in POLICIES,
+        " or ".join(f"@grounding({policy})" for policy in POLICIES),
+    ),
 }
 """In the order in which they are written."""
 
@@ -123,6 +142,9 @@ def keywords_of(constraint: Constraint, kind_of_json: str | None) -> Keywords | 
         return None
     if constraint.name == "unique":
         return {"uniqueItems": True}
+    if constraint.name == "from":
+        first, *others = constraint.arguments
+        return {FROM: [first, *others] if others else first}
     names = kind.keywords[kind_of_json]
     given = (*constraint.arguments, *constraint.arguments)[: len(names)]
     return {name: value for name, value in zip(names, given, strict=True) if not _says_nothing(name, value)}

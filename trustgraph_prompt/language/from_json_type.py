@@ -297,6 +297,8 @@ def _arguments(name: str, values: list[Any]) -> tuple[Any, ...] | None:
     """The arguments of a constraint; None where it says nothing."""
     if name == "unique":
         return None if values[0] is False else () if values[0] is True else (values[0],)
+    if name == "from" and isinstance(values[0], list):
+        return tuple(values[0])
     if name != "length":
         return tuple(values)
     least, most = (int(one) if isinstance(one, float) and one.is_integer() else one for one in values)

@@ -48,6 +48,7 @@ _FORMATS_OF = {
     "many": ("json",),
     "fences": ("json",),
     "repair-by-model": ("json", "jsonl"),
+    "echoes": ("json", "jsonl"),
 }
 
 _CONFIG_KEYS = {
@@ -64,10 +65,11 @@ _CONFIG_KEYS = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What goes to the model."""
+    """What goes to the model, and the terms that it was written with; None where nobody knows them."""
 
     system: str
     prompt: str
+    terms: Mapping[str, Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class PromptDefinition:
     `terms` are values of terms that a request leaves out. `system` is the prompt's own if `own_system`, else
     its workspace's. `cache` is for how many seconds an answer may be given again, None for never.
     `escalation` says which answers are for somebody else to deal with; `repair_by_model` that after an answer
-    of a wrong form an attempt shows that alone.
+    of a wrong form an attempt shows that alone; `keeps_echoes` that an example of its texts may be an answer.
     """
 
     id: str
@@ -93,6 +95,7 @@ class PromptDefinition:
     cache: float | None = None
     escalation: Escalation | None = None
     repair_by_model: bool = False
+    keeps_echoes: bool = False
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -128,9 +131,11 @@ class PromptDefinition:
                 found=attempts,
                 expected="2 or more",
             )
+        template = _template(entry["prompt"], dialect, where, "/prompt")
+        _check_sources(contract, template, entry, where)
         return cls(
             id=id,
-            template=_template(entry["prompt"], dialect, where, "/prompt"),
+            template=template,
             contract=contract,
             config=RuntimeConfig(**model),
             attempts=attempts,
@@ -142,11 +147,18 @@ class PromptDefinition:
             cache=_seconds(entry.get("cache", False)),
             escalation=Escalation(**entry["escalate"]) if "escalate" in entry else None,
             repair_by_model=entry.get("repair-by-model", False),
+            keeps_echoes=entry.get("echoes") == "keep",
         )
 
     def under(self, system: Template) -> PromptDefinition:
         """The same prompt in a workspace with this system message."""
         return self if self.own_system or self.system is system else replace(self, system=system)
+
+    def judging(self, contract: Contract) -> PromptDefinition:
+        """The same prompt, of the same version, whose answers this contract judges: one made of its own."""
+        judging = replace(self, contract=contract)
+        judging.__dict__["version"] = self.version
+        return judging
 
     def missing(self, terms: Iterable[str]) -> list[str]:
         """The terms that its templates need and that neither `terms` nor the prompt itself has."""
@@ -176,7 +188,8 @@ class PromptDefinition:
     def question(self, terms: Mapping[str, object], *, share: float = 1.0) -> Question:
         """The question with `terms` filled in, over the prompt's own. Raises as `Template.render`."""
         merged = {**self.terms, **terms}
-        return Question(self.system.render(merged, share=share), self.template.render(merged, share=share))
+        system, prompt = self.system.render(merged, share=share), self.template.render(merged, share=share)
+        return Question(system, prompt, merged)
 
     @cached_property
     def version(self) -> str:
@@ -193,6 +206,7 @@ class PromptDefinition:
             "attempts": self.attempts,
             "escalation": None if self.escalation is None else asdict(self.escalation),
             "repair-by-model": self.repair_by_model,
+            **({"echoes": "keep"} if self.keeps_echoes else {}),
             "terms": self.terms,
         }
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
@@ -205,6 +219,20 @@ def system_template(value: object) -> Template:
     check(value, SYSTEM_SCHEMA, "system", PromptError)
     assert isinstance(value, dict)
     return _template(value["prompt"], value["dialect"], "system", "/prompt")
+
+
+def _check_sources(contract: Contract, template: Template, entry: Mapping[str, Any], where: str) -> None:
+    """Raise `PromptError` for a term that values are said to be from, and that the question does not hold."""
+    known = template.needs.named | entry.get("terms", {}).keys()
+    unknown = contract.sources.terms - known if contract.sources else ()
+    for term in sorted(unknown):
+        raise PromptError(
+            "values are said to be from a term that the prompt does not have",
+            where=where,
+            path="/object-schema" if entry.get("object-schema") is not None else "/schema",
+            found=term,
+            expected=", ".join(sorted(known)) or "a term of the prompt",
+        )
 
 
 def _seconds(cache: bool | Mapping[str, float]) -> float | None:

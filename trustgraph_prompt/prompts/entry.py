@@ -103,6 +103,12 @@ SCHEMA: Mapping[str, Any] = {
             "description": "Whether the attempt after an answer of a wrong form shows the model that answer "
             "alone, and not the whole question again.",
         },
+        "echoes": {
+            "enum": ["refuse", "keep"],
+            "default": "refuse",
+            "description": "Whether an object that repeats an example of the prompt, and says nothing that "
+            "stands in a term, is refused.",
+        },
         "escalate": {
             "type": "object",
             "required": ["op", "value"],

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 
 from trustgraph_prompt.contract import Contract, Format
+from trustgraph_prompt.contract.grounded import grounded
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.reader.objects import Objects, clean_lines
 from trustgraph_prompt.reader.outcome import CallReport, Outcome
@@ -24,12 +26,20 @@ _NAME = rf'{_STRING}"[ \t]*:[ \t]*'
 _CUT_OBJECT = re.compile(rf'\s*\n\s*\{{[ \t]*(?:{_NAME}{_STRING}"[ \t]*,[ \t]*)*+(?:{_NAME})?{_STRING}')
 
 
-def read(text: str, contract: Contract | Format, *, finish_reason: str | None = None) -> Outcome:
+def read(
+    text: str,
+    contract: Contract | Format,
+    *,
+    finish_reason: str | None = None,
+    terms: Mapping[str, object] | None = None,
+) -> Outcome:
     """What `text` says, by `contract` or by a mere format. Never raises for a bad answer: see `Outcome`.
 
     `finish_reason` is why the model stopped, as the wire said it ("length" is a cut), None if it did not.
+    `terms` are those of the question, in which values must stand whose keys say so; without, none is looked
+    for.
     """
-    reader = StreamReader(contract)
+    reader = StreamReader(contract, terms)
     reader.feed(text)
     return reader.close(finish_reason)
 
@@ -49,8 +59,8 @@ def steps(characters: int, contract: Contract | Format) -> int:
 class StreamReader:
     """Reads an answer chunk by chunk; any chunks of the same text come to the same outcome."""
 
-    def __init__(self, contract: Contract | Format) -> None:
-        self._contract = _contract(contract)
+    def __init__(self, contract: Contract | Format, terms: Mapping[str, object] | None = None) -> None:
+        self._contract = grounded(_contract(contract), terms)
         self._unread: list[str] = []
         self._read: list[str] = []
         self._lines: list[object] | None = None  # the objects of a first chunk that is clean lines

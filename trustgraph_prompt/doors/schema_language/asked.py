@@ -112,7 +112,7 @@ def from_spec(name: str, spec: PromptSpec, schemas: Mapping[str, Any]) -> Asked:
     return Asked(
         definition,
         schema_name,
-        lambda terms: Question("", spec.body(terms)),
+        lambda terms: Question("", spec.body(terms), terms),
         _as_it_is if expected is None else finish,
         lambda: output,
     )

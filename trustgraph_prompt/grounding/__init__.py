@@ -1,0 +1,7 @@
+"""Whether what a model says stands in the text that it was asked about."""
+
+from __future__ import annotations
+
+from trustgraph_prompt.grounding.passage import MAX_SPANS, Kind, Match, Passage
+
+__all__ = ["MAX_SPANS", "Kind", "Match", "Passage"]

@@ -1,0 +1,83 @@
+"""Which words are forms of one word: plurals, and what some languages write at the ends of nouns."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+_IRREGULAR = {
+    "children": "child",
+    "feet": "foot",
+    "geese": "goose",
+    "mice": "mouse",
+    "people": "person",
+    "teeth": "tooth",
+    "oxen": "ox",
+    "criteria": "criterion",
+    "phenomena": "phenomenon",
+    "bacteria": "bacterium",
+    "data": "datum",
+    "media": "medium",
+    "strata": "stratum",
+    "men": "man",
+    "women": "woman",
+    "genera": "genus",
+    "spectra": "spectrum",
+    "corpora": "corpus",
+}
+# A plural's end, and what may stand there in the singular.
+_PLURALS = (
+    ("ices", ("ix", "ex")),
+    ("ies", ("y", "ie")),
+    ("ves", ("f", "fe", "ve")),
+    ("men", ("man",)),
+    ("es", ("", "e", "is")),
+    ("s", ("",)),
+    ("ae", ("a",)),
+    ("i", ("us",)),
+)
+_NO_PLURAL = ("ss", "us", "is")
+_SHORTEST, _SHORTEST_HANGUL = 3, 2  # letters of a stem
+
+# The ends of nouns and adjectives in Russian and its neighbours.
+_CYRILLIC = re.compile(
+    r"(?:ыми|ими|ами|ями|ого|его|ому|ему|ах|ях|ов|ев|ей|ой|ий|ый|ая|яя|ое|ее|ые|ие|ом|ем|ам|ям|ую|юю|ою|ею|ых|их"
+    r"|[аяоеуюыиьй])\Z"
+)
+# What Arabic writes at the beginning of a word: and, in, for, like, the.
+_ARABIC = re.compile(r"\A[وف]?(?:[بكل]?ال|لل|[بكل])?")
+# What Korean writes behind a noun.
+_KOREAN = re.compile(
+    r"(?:에서는|에서|에게|으로|까지|부터|처럼|보다|이다|은|는|이|가|을|를|의|에|와|과|로|도|만|인|들)\Z"
+)
+
+
+@lru_cache(16_384)
+def base_forms(word: str) -> frozenset[str]:
+    """What a folded word may be a form of, itself included: two words that share one are forms of one."""
+    if word.isascii():
+        return frozenset((word, *_singulars(word)))
+    first = word[0]
+    if "\u0400" <= first < "\u0530":
+        stems = [_CYRILLIC.sub("", word)]
+    elif "\u0620" <= first < "\u0650":
+        stems = [_ARABIC.sub("", word), word[1:] if first in "وف" else word]
+    elif "\uac00" <= first <= "\ud7a3":
+        stems = [_KOREAN.sub("", word)]
+    else:
+        stems = _singulars(word)
+    shortest = _SHORTEST_HANGUL if first >= "\uac00" else _SHORTEST
+    return frozenset((word, *(stem for stem in stems if len(stem) >= shortest)))
+
+
+def _singulars(word: str) -> list[str]:
+    if word in _IRREGULAR:
+        return [_IRREGULAR[word]]
+    if word.endswith(_NO_PLURAL):
+        return []
+    return [
+        word[: -len(end)] + instead
+        for end, singular in _PLURALS
+        if word.endswith(end) and len(word) - len(end) >= _SHORTEST
+        for instead in singular
+    ]
