@@ -9,6 +9,9 @@ BIN := $(VENV)/bin
 comma := ,
 READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
 
+# Hundreds of processes import the same modules: compile these once, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick fuzz check growth bench format clean
 
@@ -58,3 +61,4 @@ format: $(READY)  ## put the source into shape
 
 clean:  ## remove what was set up and left behind
 	rm -rf $(VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -r {} +

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.asking import Clock
@@ -155,7 +155,6 @@ HOW = {
 }
 
 
-@settings(max_examples=200, deadline=None)
 @given(wrong=st.frozensets(st.integers(0, TOTAL - 1), max_size=5), **HOW)
 def test_objects(
     wrong: frozenset[int],
@@ -190,7 +189,6 @@ def test_objects(
     check_the_bill(outcome, attempts, tokens)
 
 
-@settings(max_examples=200, deadline=None)
 @given(repair=st.booleans(), indent=st.sampled_from([None, 2]), **HOW)
 def test_one_value(
     repair: bool,

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
+from tenacity import wait_fixed
 
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 from trustgraph_prompt.worker import backoff
@@ -14,7 +15,7 @@ from trustgraph_prompt.worker.backoff import through_outages, until_stopped
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "SHORTEST_PAUSE", 0.001)
+    monkeypatch.setattr(backoff, "_START_PAUSES", wait_fixed(0.001))
 
 
 def failing(*failures: Exception) -> Callable[[], Awaitable[str]]:
@@ -50,8 +51,7 @@ class TestUntilStopped:
     async def test_ends_at_once_when_it_is_stopped_while_it_waits(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(backoff, "SHORTEST_PAUSE", 3600.0)
-        monkeypatch.setattr(backoff, "LONGEST_PAUSE", 3600.0)
+        monkeypatch.setattr(backoff, "_START_PAUSES", wait_fixed(3600.0))
         said: dict[str, str] = {}
         stopping = asyncio.Event()
         waiting = asyncio.create_task(until_stopped("x", failing(BrokerError("no")), said, stopping))

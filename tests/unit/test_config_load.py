@@ -66,4 +66,4 @@ async def test_a_prompt_that_was_served_was_refused_after_a_restart(served_while
 
 
 def test_pushes_that_are_under_way_are_read_in_linear_time() -> None:
-    assert is_linear(lambda pushes: asyncio.run(loaded(pushes)), 300)
+    assert is_linear(lambda pushes: asyncio.run(loaded(pushes)), 150)

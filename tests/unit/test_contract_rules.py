@@ -184,9 +184,9 @@ def test_rules_reach_data_only() -> None:
 def test_the_largest_rule_takes_linear_time() -> None:
     rule = " or ".join(["'zz' in a"] * 40)
     contract = Contract.from_schema(None, invariants=[rule])
-    assert is_linear(lambda size: contract.issues({"a": "z" + "xz" * size}), 10_000)
+    assert is_linear(lambda size: contract.issues({"a": "z" + "xz" * size}), 5_000)
     contract = Contract.from_schema(None, invariants=[" and ".join(["a == b"] * 40)])
-    assert is_linear(lambda size: contract.issues({"a": [[1]] * size, "b": [[1]] * size}), 1_000)
+    assert is_linear(lambda size: contract.issues({"a": [[1]] * size, "b": [[1]] * size}), 500)
 
 
 @given(st.text(alphabet="ab01.()[]'\"+-*/%<>=!|~,{} \n" + "notnonein", max_size=30))

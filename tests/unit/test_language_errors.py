@@ -232,7 +232,7 @@ def test_reading_on_after_errors_takes_as_long_as_reading() -> None:
     def text(count: int) -> str:
         return "".join(f"schema A{n} b\n" for n in range(15)) + "schema B:\n  b: int\n" * count
 
-    assert is_linear(lambda count: read(text(count)), 200)
+    assert is_linear(lambda count: read(text(count)), 100)
 
 
 def test_at_most_twenty_problems_are_told() -> None:

@@ -18,7 +18,7 @@ from trustgraph_prompt.language import format, from_json_schema, parse, to_json_
 Text = Callable[[int], str]
 
 LONG = 256 * 1024
-SOME = 8_000
+SOME = 4_000
 """Characters; four times as many are read as well."""
 
 

@@ -163,7 +163,7 @@ files = st.builds(
     st.none() | texts,
 )
 
-thorough = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+thorough = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @thorough

@@ -143,7 +143,7 @@ def test_a_server_at_its_limit_is_asked_for_what_it_gives_and_little_more(
 ) -> None:
     async def main() -> None:
         server = Server(beyond(rate, burst), seconds, retry_after=retry_after, begins=begins)
-        long = 60 * max(1.0, 10 / rate)
+        long = 30 * max(1.0, 10 / rate)
         await keep_busy(server, in_flight, 2 * long)
 
         assert server.rate(long, 2 * long) > 0.6 * rate

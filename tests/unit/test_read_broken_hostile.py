@@ -9,7 +9,7 @@ from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.reader import read
 
-LONG = 500
+LONG = 300
 CONTRACTS = {format: Contract.from_schema(None, format=format, repair=True) for format in ("json", "jsonl")}
 STARTS = ["", "{", "{'", '{"a":[{"b":"']
 TOKENS = [

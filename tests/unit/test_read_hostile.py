@@ -11,7 +11,7 @@ from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.reader import Outcome, StreamReader, read
 
-LONG = 2_000  # and four times that
+LONG = 1_000  # and four times that
 LIMIT = 20_000  # objects
 
 
@@ -163,7 +163,7 @@ def test_what_is_beyond_the_limit_is_left_unread_and_the_outcome_says_so(layout:
 
 
 RESERVED = 12  # times the text: what orjson asks the allocator for, and leaves untouched but for some of it
-CLEAN = "\n".join(f'{{"id": {n}, "text": "{"x" * 60}", "list": [1, {{"a": "b"}}]}}' for n in range(500))
+CLEAN = "\n".join(f'{{"id": {n}, "text": "{"x" * 60}", "list": [1, {{"a": "b"}}]}}' for n in range(200))
 LARGE = {
     "lines": CLEAN,
     "fence": f"```json\n{CLEAN}\n```",
@@ -204,5 +204,5 @@ def test_the_schema_is_not_asked_about_what_is_no_object() -> None:
 def test_why_an_object_is_refused_is_kept_without_the_frames_that_found_out(
     broken: str, format: Format
 ) -> None:
-    text = broken * 800
+    text = broken * 300
     assert bytes_beside_the_result(lambda: read(text, format)) < 75 * len(text)

@@ -209,7 +209,7 @@ BROKEN = [
 ]  # fmt: skip
 
 
-@settings(max_examples=1_000)
+@settings(max_examples=400)
 @given(
     parts=st.lists(st.sampled_from(BROKEN), min_size=4, max_size=12),
     characters=st.sampled_from([7, 20, 50]),

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.layouts import LAYOUTS, Answer, answer
@@ -115,7 +115,6 @@ def test_an_object_is_given_by_the_character_that_completes_it(layout: str) -> N
     assert ends == [end for _, end in said.spans]
 
 
-@settings(max_examples=300)
 @given(objects=objects, layout=st.sampled_from(sorted(LAYOUTS)), data=st.data())
 def test_any_objects_in_any_layout_cut_and_chunked(
     objects: list[Any], layout: str, data: st.DataObject
