@@ -165,14 +165,13 @@ class Answer:
         """Why there is nothing to use, in a line; nothing where the answer is as it should be."""
         if self.reason == Reason.SUCCESS:
             return ""
-        told = [issue["message"] for issue in self.issues] + [call["error"] for call in self.calls]
-        if message := next(filter(None, told), None):
-            return str(message)
-        if self.rejected:
+        told = [issue["message"] for issue in self.issues]
+        if self.rejected and not told:
             first = self.rejected[0]["issues"][0]
             place = f"{first['path']}: " if first["path"] else ""
-            return f"all {self.rejected_count:,} objects refused, the first: {place}{first['message']}"
-        return self.reason.replace("_", " ")
+            told = [f"{self.rejected_count:,} refused, the first: {place}{first['message']}"]
+        told += [call["error"] for call in self.calls]
+        return str(next(filter(None, told), self.reason.replace("_", " ")))
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
