@@ -12,6 +12,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.llm import Call
 from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker import Answer, Flow
+from trustgraph_prompt.worker.answers import Choice, look
 
 SORRY = "I'm sorry, I can't do that"
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
@@ -134,3 +135,25 @@ async def test_a_chunk_about_which_there_is_nothing_to_use_is_a_dead_letter(hous
     [letter] = await dead.until(1)
     assert letter.properties["reason"] == "extraction_failed: no object in the answer"
     assert len(objects.messages) == 1
+
+
+async def test_the_records_of_what_gave_nothing_are_found(house: House) -> None:
+    flow = house.flow()
+    answers = await house.hear(house.topic("answers"))
+    said = {"chalk": CHALK, "flint": SORRY, "slate": "[]", "sand": ""}
+    await house.work(flow, lambda call: said[call.messages[-1].text.rpartition(" ")[2]])
+    for number, text in enumerate(said, 1):
+        await house.send(flow, "define", id=text, text=text)
+        await answers.until(number)
+
+    async def found(choice: Choice) -> list[tuple[str, str]]:
+        records = await look(house.broker, house.topic("answers"), choice)
+        return [(answer.request, answer.reason) for _, answer in records]
+
+    assert await found(Choice("f")) == [
+        ("flint", "extraction_failed"),
+        ("slate", "success"),
+        ("sand", "empty"),
+    ]
+    assert await found(Choice("f", reason="empty")) == [("sand", "empty")]
+    assert await found(Choice("f", prompt="say")) == await found(Choice("g")) == []

@@ -12,7 +12,6 @@ from trustgraph_prompt.cli.commands import Command, Group
 from trustgraph_prompt.errors import Reason
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker import Message
     from trustgraph_prompt.cli.looking import Sight
     from trustgraph_prompt.worker import Answer
 
@@ -79,8 +78,8 @@ def list_(
                 count += len(found)
                 if found and not as_json:
                     typer.echo(visible(f"{topic}, flow {each.name}"))
-                for message, answer in found.values():
-                    _tell(message, answer, as_json=as_json)
+                for published, answer in found:
+                    _tell(published, answer, as_json=as_json)
         return count
 
     count = looking.look(broker, admin_url, tell_all)
@@ -89,12 +88,12 @@ def list_(
         output.note(f"{f'{count:,}' if count else 'no'} {what} {whose}")
 
 
-def _tell(message: Message, answer: Answer, *, as_json: bool) -> None:
+def _tell(published: float, answer: Answer, *, as_json: bool) -> None:
     if as_json:
-        output.print_object(_facts(message, answer))
+        output.print_object(_facts(published, answer))
         return
     said = (
-        f"  {output.time(message.published)}  {answer.request}",
+        f"  {output.time(published)}  {answer.request}",
         answer.source.get("chunk") or "-",
         answer.prompt,
         answer.reason,
@@ -104,10 +103,10 @@ def _tell(message: Message, answer: Answer, *, as_json: bool) -> None:
     typer.echo(visible("  ".join(said)))
 
 
-def _facts(message: Message, answer: Answer) -> dict[str, Any]:
+def _facts(published: float, answer: Answer) -> dict[str, Any]:
     return {
         "request": answer.request,
-        "published": output.time(message.published),
+        "published": output.time(published),
         "flow": answer.flow,
         "prompt": answer.prompt,
         "version": answer.version,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from trustgraph_prompt.broker import Broker, Message
@@ -27,12 +26,12 @@ class Choice:
         )
 
 
-async def look(broker: Broker, topic: str, choice: Choice) -> Mapping[str, tuple[Message, Answer]]:
-    """The chosen ones of the last records of all requests, by request and in the order of publication.
+async def look(broker: Broker, topic: str, choice: Choice) -> list[tuple[float, Answer]]:
+    """Of the last records of all requests those chosen, in their order, each with its time of publication.
 
     Held are only these: a topic has a record for each request. Raises `BrokerError`.
     """
-    found: dict[str, tuple[Message, Answer]] = {}
+    found: dict[str, tuple[float, Answer]] = {}
     reader = await broker.reader(topic)
     try:
         while await reader.behind() and (message := await reader.receive()):
@@ -41,10 +40,10 @@ async def look(broker: Broker, topic: str, choice: Choice) -> Mapping[str, tuple
             found.pop(message.key, None)
             answer = _answer(message)
             if answer is not None and choice.has(answer):
-                found[message.key] = message, answer
+                found[message.key] = message.published, answer
     finally:
         await reader.close()
-    return found
+    return list(found.values())
 
 
 def _answer(message: Message) -> Answer | None:
