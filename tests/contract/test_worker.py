@@ -109,7 +109,7 @@ async def test_a_streamed_value_is_told_as_text_too_to_those_who_hear_nothing_el
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     await house.work(
-        flow, lambda call: '```json\n{"choice": 1}\n```' if "Pick" in call.messages[-1].text else ""
+        flow, lambda call: '```json\n{"choice": 1}\n```' if "Pick" in call.messages[-1].text else "[]"
     )
 
     [value] = await responses.under(await house.send(flow, "pick", streaming=True, text="x"))

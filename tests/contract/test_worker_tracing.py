@@ -232,3 +232,19 @@ async def test_without_tracing_messages_carry_what_they_always_did(house: House)
 
     [response] = await responses.until(1)
     assert response.properties == {"id": "r"}
+
+
+@pytest.mark.parametrize(
+    ("unusable", "request_failed"), [("dead-letter", StatusCode.ERROR), ("answer", StatusCode.UNSET)]
+)
+async def test_an_answer_without_use_is_no_success_of_the_model(
+    house: House, traces: Traces, unusable: str, request_failed: StatusCode
+) -> None:
+    flow = house.flow(unusable=unusable)
+    await house.work(flow, lambda call: "I'm sorry, I can't do that", tracing=traces.tracing)
+
+    await ask(house, flow)
+
+    [request], [asking] = await traces.named("process"), await traces.named("ask define")
+    assert attributes(asking)["error.type"] == "extraction_failed"
+    assert (request.status.status_code, asking.status.status_code) == (request_failed, StatusCode.ERROR)

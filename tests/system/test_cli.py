@@ -31,6 +31,7 @@ COMMANDS = [
     ["dead", "list"],
     ["dead", "show"],
     ["dead", "replay"],
+    ["answers", "list"],
 ]
 
 

@@ -148,6 +148,9 @@ def recorded(folder: Path, **answer: object) -> str:
     return f"scripted:{folder / 'recording.jsonl'}"
 
 
+NOT_ONE = "not one object came, and answers were cut off or without use"
+
+
 class TestNotOneObject:
     def test_where_answers_were_cut_is_a_failure_of_the_next_run_too(self, tmp_path: Path) -> None:
         cut = recorded(tmp_path, answer="Let me think about it. First", finish_reason="length")
@@ -156,9 +159,19 @@ class TestNotOneObject:
             result = run(*command)
             assert result.returncode == 1
             assert "cut off for good: 14 answers" in result.stdout
-            assert "without any object: 14 answers" in result.stdout
+            assert "without use: 14 answers" in result.stdout
             assert "larger `model: max-tokens` in the prompt file" in result.stdout
-            assert result.stderr.endswith("error: not one object came, and answers were cut off\n")
+            assert result.stderr.endswith(f"error: {NOT_ONE}\n")
+
+    def test_where_the_model_does_not_do_it_is_a_failure(self, tmp_path: Path) -> None:
+        sorry = recorded(tmp_path, answer="I'm sorry, I can't do that.")
+        result = run("extract", DOCUMENT, "--provider", sorry, "-o", tmp_path / "o.jsonl")
+        assert result.returncode == 1
+        assert "without use: 14 answers\n" in result.stdout
+        assert "chunk 1, extract-definitions: no object in the answer\n" in result.stdout
+        assert "without any object" not in result.stdout
+        assert "14 answers without use\n" in result.stderr
+        assert result.stderr.endswith(f"error: {NOT_ONE}\n")
 
     def test_where_the_model_finds_none_is_an_answer(self, tmp_path: Path) -> None:
         nothing = recorded(tmp_path, answer="[]")

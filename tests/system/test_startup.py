@@ -39,6 +39,7 @@ COMMANDS = [
     "complete",
     "config",
     "dead",
+    "answers",
     "topics",
 ]
 

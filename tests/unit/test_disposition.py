@@ -29,6 +29,7 @@ from trustgraph_prompt.errors import (
     RequestError,
 )
 from trustgraph_prompt.reader import CallReport, Outcome, read
+from trustgraph_prompt.worker.answer import is_served
 from trustgraph_prompt.worker.disposition import (
     RULES,
     Acknowledge,
@@ -67,7 +68,11 @@ def refused(why: Exception) -> BrokerError:
 
 
 SERVED = read("[1]", "json")
-EMPTY = read("Nothing to define here.", "jsonl")
+NOTHING = read("[]", "jsonl")
+PROSE = read("I'm sorry, I can't do that.", "jsonl")
+BLANK = read(" ", "jsonl")
+REFUSED_ALL = read('{"a": 1}', Contract.from_schema({"required": ["b"]}, format="jsonl"))
+UNSENDABLE = replace(NOTHING, reason=Reason.TOO_LARGE)
 USELESS = read("no json", "json")
 DOWN = failed(ProviderUnavailable("down"))
 SLOW = failed(ProviderRateLimit("too fast", retry_after=100.0))
@@ -90,7 +95,7 @@ NO_REQUEST = RequestError("no id")
 NO_TEMPLATE = RenderError("no")
 
 ONE_OF_EACH: list[Result | None] = [
-    *(None, SERVED, EMPTY, USELESS, DOWN, FORBIDDEN, UNEXPLAINED, PAUSED, UNREACHABLE, AWAY, CLOSED, REFUSED),
+    *(None, SERVED, PROSE, USELESS, DOWN, FORBIDDEN, UNEXPLAINED, PAUSED, UNREACHABLE, AWAY, CLOSED, REFUSED),
     *(UNCONNECTED, FULL, UNSENT, HUNG_UP, DEFECT, TOO_LARGE, NO_REQUEST, NO_TEMPLATE),
 ]
 
@@ -107,6 +112,7 @@ SENT = {"sent": True, "heard": Heard.ALL}
 REPEATED = {"heard": Heard.ALL, "paid": True}
 TRUSTGRAPH = {"trustgraph": True, **VOLATILE}
 COMPLETION = {"completion": True}
+ANSWERING = {"unusable": "answer"}
 
 #: A situation, and what becomes of the message, in the words of the function `said`.
 SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
@@ -121,12 +127,29 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (DOWN, {"crashes": 3, "crashes_allowed": 3}, "retry in 1, ask again"),
     # An answer is sent first, whatever it is worth; then it is settled.
     (SERVED, {}, "send"),
-    (EMPTY, {}, "send"),
+    (NOTHING, {}, "send"),
+    (PROSE, {}, "send"),
     (USELESS, {}, "send"),
     (FORBIDDEN, {}, "send"),
     (SERVED, REPEATED, "send"),
     (SERVED, SENT, "acknowledge"),
-    (EMPTY, SENT, "acknowledge"),
+    (NOTHING, SENT, "acknowledge"),
+    (UNSENDABLE, SENT, "acknowledge"),
+    # What becomes of an answer without use is the flow's choice.
+    (PROSE, SENT, "dead letter llm-error"),
+    (BLANK, SENT, "dead letter llm-error"),
+    (REFUSED_ALL, SENT, "dead letter llm-error"),
+    (PROSE, SENT | VOLATILE, "dead letter llm-error"),
+    (PROSE, SENT | LAST, "dead letter llm-error"),
+    (PROSE, SENT | ANSWERING, "acknowledge"),
+    (BLANK, SENT | ANSWERING, "acknowledge"),
+    (REFUSED_ALL, SENT | ANSWERING, "acknowledge"),
+    (PROSE, SENT | TRUSTGRAPH | ANSWERING, "acknowledge"),
+    (NOTHING, SENT | ANSWERING, "acknowledge"),
+    (PROSE, ENDING | REPEATED, "dead letter llm-error"),
+    (PROSE, ENDING | REPEATED | ANSWERING, "acknowledge"),
+    (USELESS, SENT | ANSWERING, "dead letter llm-error"),
+    # Other answers and errors are nobody's choice.
     (USELESS, SENT, "dead letter llm-error"),
     (FORBIDDEN, SENT, "dead letter llm-error"),
     (DOWN, SENT | LAST, "dead letter llm-error"),
@@ -253,14 +276,15 @@ UNCOUNTED = (Came.BROKER_AWAY, Came.PROVIDER_UNREACHABLE, Came.PROVIDER_PAUSED)
 
 def every_situation() -> Iterator[Known]:
     either = (False, True)
-    for result, deliveries, persistent, trustgraph, completion in product(
-        ONE_OF_EACH, (1, 3), either, either, either
+    for result, unusable, deliveries, persistent, trustgraph, completion in product(
+        ONE_OF_EACH, ("dead-letter", "answer"), (1, 3), either, either, either
     ):
         for direct, paid, sent, heard, left, ending, crashes in product(
             either, either, either, Heard, (inf, 3.0), either, (0, 3)
         ):
             yield known(
                 result,
+                unusable=unusable,
                 deliveries=deliveries,
                 persistent=persistent,
                 trustgraph=trustgraph,
@@ -300,7 +324,8 @@ def test_no_message_is_lost_and_none_is_worked_on_without_end() -> None:
     for situation in filter(possible, every_situation()):
         disposition = decide(situation)
         if isinstance(disposition, Acknowledge):
-            assert situation.came is Came.SERVED
+            assert isinstance(situation.result, Outcome)
+            assert is_served(situation.result, situation.unusable)
             assert situation.heard is Heard.ALL
         if isinstance(disposition, SendOut):
             assert not situation.sent
@@ -333,8 +358,8 @@ def test_the_log_is_told_nothing_of_the_content() -> None:
 
 def table() -> str:
     """The rules, as the page has them."""
-    lines = ["| what came | sent | worker ends | topic | requester has | another try | what follows |"]
-    lines.append("|---|---|---|---|---|---|---|")
+    columns = ["what came", "sent", "worker ends", "topic", "requester has", "`unusable`", "another try"]
+    lines = [f"| {' | '.join([*columns, 'what follows'])} |", "|---" * 8 + "|"]
     return "\n".join(lines + [row(rule) for rule in RULES])
 
 
@@ -348,6 +373,7 @@ def row(rule: Rule) -> str:
         either(rule.ending),
         either(rule.persistent, "persistent", "non-persistent"),
         "" if len(rule.heard) == len(Heard) else " or ".join(h for h in Heard if h in rule.heard),
+        rule.unusable or "",
         either(rule.another_try),
         rule.then.words,
     ]

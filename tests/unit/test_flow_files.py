@@ -44,7 +44,14 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     assert flow.outputs.answers == "persistent://tg/flow/f-answers"
     assert flow.outputs.topic_of({"type": "x"}, "type") is None
     assert (flow.concurrency, flow.deliveries, flow.crashes) == (8, 5, 3)
+    assert flow.unusable == "dead-letter"
     assert flow.budget == Budget(work_seconds=600)
+
+
+def test_what_becomes_of_answers_without_use_is_a_flows_choice(tmp_path: Path) -> None:
+    [flow] = flows.load(written(tmp_path, MINIMAL + "unusable: answer\n"))
+
+    assert flow.unusable == "answer"
 
 
 @pytest.mark.parametrize(
@@ -152,6 +159,8 @@ def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
         (COMPLETIONS + "  objects: flow:tg:o\n", ["/outputs/objects", "text-completion"]),
         (COMPLETIONS + "  answers: flow:tg:a\n", ["/outputs/answers", "text-completion"]),
         (COMPLETIONS + "terms: {a: 1}\n", ["/terms"]),
+        (COMPLETIONS + "unusable: answer\n", ["/unusable", "text-completion"]),
+        (MINIMAL + "unusable: serve\n", ["/unusable", "'serve'", "one of dead-letter, answer"]),
         (COMPLETIONS.replace("response: flow:tg:out", "{}"), ["/outputs", "`response`"]),
         (
             COMPLETIONS + "parameters: {temperature: hot}\n",

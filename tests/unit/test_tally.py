@@ -70,31 +70,41 @@ def test_an_answer_that_was_cut_says_at_which_limit_and_what_helps(
 
 def test_an_answer_that_was_cut_before_its_first_object_came_to_nothing() -> None:
     counted = cut("Let me think about", completion_tokens=100)
-    assert "without any object: 1 answer\n  a.txt chunk 1, define: the answer ends" in counted.summary()
+    assert "without use: 1 answer\n  a.txt chunk 1, define: the answer ends" in counted.summary()
     assert counted.came_to_nothing
 
 
 def test_a_cut_answer_with_an_object_has_come_to_something() -> None:
     counted = cut('{"n": 1}\n{"n"', completion_tokens=100)
-    assert "without any object" not in counted.summary()
+    assert "without" not in counted.summary()
     assert not counted.came_to_nothing
+
+
+def test_an_answer_that_says_that_there_is_no_object_is_told_and_is_no_failure() -> None:
+    counted = tally("[]", "jsonl")
+    assert "without any object: 1 answer\n  a.txt chunk 1, define" in counted.summary()
+    assert counted.as_json()["without_objects"] == ["a.txt chunk 1, define"]
+    assert counted.as_json()["without_use"] == []
+    assert not counted.came_to_nothing
+    assert "without" not in counted.line()
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "format", "told"),
     [
-        ("[]", ""),
-        ("", ": the answer is empty"),
-        ("There is nothing.", ": no object in the answer"),
-        ('{"m": 1}', ": 1 object refused"),
+        ("", "jsonl", "the answer is empty"),
+        ("There is nothing.", "jsonl", "no object in the answer"),
+        ('{"m": 1}\n{}', "jsonl", '2 refused, the first: "n" is missing'),
+        ('{"n": 1', "jsonl", "the answer ends before an object is complete"),
+        ('{"m": 1}', "json", '"n" is missing'),
     ],
 )
-def test_an_answer_without_any_object_is_told_and_is_no_failure(text: str, told: str) -> None:
-    counted = tally(text, "jsonl")
-    assert f"without any object: 1 answer\n  a.txt chunk 1, define{told}" in counted.summary()
-    assert counted.as_json()["without_objects"] == [f"a.txt chunk 1, define{told}"]
-    assert not counted.came_to_nothing
-
-
-def test_a_value_that_is_refused_leaves_an_answer_without_any_object() -> None:
-    assert 'define: "n" is missing' in tally('{"m": 1}', "json").summary()
+def test_an_answer_that_has_no_object_and_does_not_say_so_is_told_with_its_reason(
+    text: str, format: Format, told: str
+) -> None:
+    counted = tally(text, format)
+    assert f"without use: 1 answer\n  a.txt chunk 1, define: {told}" in counted.summary()
+    assert counted.as_json()["without_use"] == [f"a.txt chunk 1, define: {told}"]
+    assert counted.as_json()["without_objects"] == []
+    assert counted.line().endswith(", 1 answer without use")
+    assert counted.came_to_nothing

@@ -34,6 +34,7 @@ def test_a_prompt_flow_has_the_subscription_and_the_topics_of_theirs() -> None:
     assert isinstance(flow.provider, TopicChoice)
     assert flow.provider.request == "non-persistent://tg/request/text-completion:default:f"
     assert (flow.workspace, flow.concurrency, flow.trustgraph) == ("w", 3, True)
+    assert flow.unusable == "answer"
 
 
 def test_requests_end_before_their_requesters_give_up() -> None:

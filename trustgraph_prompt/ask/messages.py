@@ -36,6 +36,8 @@ _ISSUES_TOLD, _ISSUE_TOLD = 3, 200
 _AGAIN = "That answer cannot be used: {problem}. Answer the question again, completely, with that put right."
 _BREAKS = "{problem}. The JSON breaks first where `{before}` is followed by `{after}`"
 _CUT = "it ends before it is complete"
+_WITHOUT_OBJECTS = (Reason.EMPTY, Reason.EXTRACTION_FAILED)
+_OR_NOTHING = " If there is nothing to give, answer with []."
 _EMPTY = "An earlier answer to this was empty. Give the answer itself."
 _REST = (
     "Your answer was cut off after {objects}; the end of it stands above. Go on with the object that comes "
@@ -70,11 +72,14 @@ def correction(
     somebody else gives the `feedback`, what it is about: the answer.
     """
     *system, user = opening(question)
+    may_mean_nothing = said.contract.format == "jsonl" and said.reason in _WITHOUT_OBJECTS
+    or_nothing = _OR_NOTHING if may_mean_nothing else ""
     if not answer.strip():
         # an assistant has to have said something, and some servers want the roles to alternate
-        return [*system, Message("user", f"{user.text}\n\n{feedback(said) if feedback else _EMPTY}")]
+        problem = feedback(said) if feedback else _EMPTY + or_nothing
+        return [*system, Message("user", f"{user.text}\n\n{problem}")]
     shown = excerpt(answer, VALUES_SHOWN) if feedback else _shown_of(answer, said)
-    problem = feedback(said) if feedback else _AGAIN.format(problem=_problem(said).rstrip("."))
+    problem = feedback(said) if feedback else _AGAIN.format(problem=_problem(said).rstrip(".")) + or_nothing
     return [*system, user, Message("assistant", shown), Message("user", problem)]
 
 

@@ -20,6 +20,7 @@ COMMANDS: Final = {
     "complete": "Serve TrustGraph's text-completion topics until SIGTERM.",
     "config": "The prompts on the config topic, which workers follow.",
     "dead": "Requests that could not be served, each with its reason.",
+    "answers": "What came of requests: which answers gave nothing, and why.",
     "topics": "What workers need on a Pulsar, looked at and prepared.",
 }
 """The commands as a list shows them; each has a module of its name."""

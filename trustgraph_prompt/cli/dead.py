@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,24 +29,10 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-WHERE = "Where to look"
-
-FlowsOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--flows",
-        metavar="PATH",
-        help="A flow file, or a folder of them, instead of the bundled. May be given several times.",
-        rich_help_panel=WHERE,
-    ),
-]
-FlowOption = Annotated[
-    str | None, typer.Option("--flow", metavar="NAME", help="One of the flows only.", rich_help_panel=WHERE)
-]
 IdOption = Annotated[
     str,
     typer.Option(
-        "--id", metavar="NAME", help="The id of the worker, as `run` has it.", rich_help_panel=WHERE
+        "--id", metavar="NAME", help="The id of the worker, as `run` has it.", rich_help_panel=looking.WHERE
     ),
 ]
 TopicOption = Annotated[
@@ -56,19 +41,19 @@ TopicOption = Annotated[
         "--topic",
         metavar="TOPIC",
         help="The request topic of a subscription that no flow file names.",
-        rich_help_panel=WHERE,
+        rich_help_panel=looking.WHERE,
     ),
 ]
 SubscriptionOption = Annotated[
     str | None,
-    typer.Option("--subscription", metavar="NAME", help="That subscription.", rich_help_panel=WHERE),
+    typer.Option("--subscription", metavar="NAME", help="That subscription.", rich_help_panel=looking.WHERE),
 ]
 EverywhereOption = Annotated[
     bool,
     typer.Option(
         "--all",
         help="Also every other dead-letter topic: in the namespaces of the flows, of an embedded broker all.",
-        rich_help_panel=WHERE,
+        rich_help_panel=looking.WHERE,
     ),
 ]
 
@@ -121,15 +106,9 @@ class Where:
 
 
 def _error(type: str | None) -> str | None:
-    from trustgraph_prompt.authored import suggestion
     from trustgraph_prompt.worker.letter import ERRORS
 
-    if type is None or type in ERRORS:
-        return type
-    if near := suggestion(type, ERRORS):
-        raise ConfigError(f"there is no such error{near}", where="--error")
-    known = ", ".join(ERRORS)
-    raise ConfigError("there is no such error", where="--error", found=type, expected=f"one of {known}")
+    return looking.known(type, ERRORS, "--error")
 
 
 ErrorOption = Annotated[
@@ -140,16 +119,13 @@ PromptOption = Annotated[
     str | None, typer.Option("--prompt", metavar="ID", help="Only those that ask for this prompt.")
 ]
 
-REASON = 100
-"""Characters of a reason in a list; `show` has all of it."""
-
 
 @app.command("list", cls=Command, epilog="Example:  trustgraph-prompt dead list --flows flows/ --json")
 def list_(
     error: ErrorOption = None,
     prompt: PromptOption = None,
-    flows: FlowsOption = None,
-    flow: FlowOption = None,
+    flows: looking.FlowsOption = None,
+    flow: looking.FlowOption = None,
     id: IdOption = "prompt",
     topic: TopicOption = None,
     subscription: SubscriptionOption = None,
@@ -187,8 +163,8 @@ def show(
     letter: Annotated[
         str, typer.Argument(metavar="ID", help="The id of a letter, as `list` prints it, or of its request.")
     ],
-    flows: FlowsOption = None,
-    flow: FlowOption = None,
+    flows: looking.FlowsOption = None,
+    flow: looking.FlowOption = None,
     id: IdOption = "prompt",
     topic: TopicOption = None,
     subscription: SubscriptionOption = None,
@@ -231,8 +207,8 @@ def replay_(
     ] = False,
     error: ErrorOption = None,
     prompt: PromptOption = None,
-    flows: FlowsOption = None,
-    flow: FlowOption = None,
+    flows: looking.FlowsOption = None,
+    flow: looking.FlowOption = None,
     id: IdOption = "prompt",
     topic: TopicOption = None,
     subscription: SubscriptionOption = None,
@@ -290,9 +266,7 @@ def _where(
     everywhere: bool = False,
 ) -> Where:
     """The subscriptions that the options name. Raises `ConfigError`."""
-    from trustgraph_prompt import bundled
     from trustgraph_prompt.broker import topics
-    from trustgraph_prompt.worker.flow import load
     from trustgraph_prompt.worker.letter import Place
 
     if everywhere and (flow is not None or topic is not None):
@@ -307,14 +281,7 @@ def _where(
         return Where([place], f"of {place.topic}")
     if topic is not None or subscription is not None:
         raise ConfigError("--topic and --subscription belong together")
-    served = [each for path in flows or [bundled.flows()] for each in load(path, processor=id)]
-    chosen = [each for each in served if flow in (None, each.name)]
-    if not chosen:
-        known = ", ".join(sorted(each.name for each in served))
-        raise ConfigError("there is no such flow", where="--flow", found=flow, expected=f"one of {known}")
-    names = ", ".join(dict.fromkeys(each.name for each in chosen))
-    given = f" in {', '.join(map(str, flows))}" if flows else ""
-    whose = f"of the {'' if flows else 'bundled '}{'flow' if len(chosen) == 1 else 'flows'} {names}{given}"
+    chosen, whose = looking.flows_of(flows, flow, processor=id)
     places = list(dict.fromkeys(map(Place.of, chosen)))
     return Where(places, whose, bundled=not flows, everywhere=everywhere)
 
@@ -346,8 +313,8 @@ def _facts(letter: DeadLetter) -> dict[str, Any]:
         "request": letter.request,
         "topic": letter.place.topic,
         "subscription": letter.place.subscription,
-        "published": _time(letter.message.published),
-        "died": None if letter.died is None else _time(letter.died),
+        "published": output.time(letter.message.published),
+        "died": None if letter.died is None else output.time(letter.died),
         "flow": letter.flow,
         "prompt": letter.prompt,
         "error": letter.error,
@@ -370,17 +337,14 @@ def _whole(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _line(letter: DeadLetter) -> str:
-    reason = letter.reason.partition("\n")[0]
-    if len(reason) > REASON or reason != letter.reason:
-        reason = f"{reason[:REASON]}…"
     size = f"{letter.size:,} B{' (cut)' if letter.cut else ''}"
     said = (
-        f"  {_time(letter.message.published)}  {letter.id}",
+        f"  {output.time(letter.message.published)}  {letter.id}",
         letter.error or "-",
         letter.prompt or "-",
         output.counted(letter.message.deliveries, "delivery", "deliveries"),
         size,
-        reason,
+        output.shortened(letter.reason),
     )
     return visible("  ".join(said))
 
@@ -400,10 +364,6 @@ def _print_whole(letter: DeadLetter) -> None:
 
 def _plain(value: object) -> str:
     return value if isinstance(value, str) else output.json_text(value)
-
-
-def _time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def _counted(count: int) -> str:

@@ -73,7 +73,7 @@ def command(
     OUT.jsonl.part, which takes the place of OUT.jsonl at the end. What was answered is kept in
     OUT.jsonl.state: after an interruption, run the same command again, and only the rest is asked.
     Exits with 1 where a question failed, where a file was skipped because it is empty or no text, and where
-    answers were cut and not one object came.
+    answers were cut or without use and not one object came.
     """
     import asyncio
 
@@ -142,7 +142,7 @@ def command(
     if tally.failed:
         output.note("run the same command again to ask once more what failed or was not asked")
     if tally.came_to_nothing:
-        output.note("error: not one object came, and answers were cut off")
+        output.note("error: not one object came, and answers were cut off or without use")
     if tally.failed or tally.came_to_nothing or skipped:
         raise typer.Exit(1)
     if script is not None and not as_json:

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from trustgraph_prompt.cli import options
-from trustgraph_prompt.errors import BrokerUnavailable
+from trustgraph_prompt.errors import BrokerUnavailable, ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin
+    from trustgraph_prompt.worker import Flow
 
 T = TypeVar("T")
 
+WHERE = "Where to look"
+
+FlowsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--flows",
+        metavar="PATH",
+        help="A flow file, or a folder of them, instead of the bundled. May be given several times.",
+        rich_help_panel=WHERE,
+    ),
+]
+FlowOption = Annotated[
+    str | None, typer.Option("--flow", metavar="NAME", help="One of the flows only.", rich_help_panel=WHERE)
+]
 AdminUrlOption = Annotated[
     str | None,
     typer.Option(
@@ -27,6 +43,39 @@ AdminUrlOption = Annotated[
         help="Pulsar's admin API; unless given, port 8080 of the broker's host (8443 of pulsar+ssl).",
     ),
 ]
+
+
+def known(name: str | None, names: Sequence[str], option: str) -> str | None:
+    """The name that an option `--NOUN` has, if any. Raises `ConfigError` where it is none of the known."""
+    from trustgraph_prompt.authored import suggestion
+
+    if name is None or name in names:
+        return name
+    what = f"there is no such {option.removeprefix('--')}"
+    if near := suggestion(name, names):
+        raise ConfigError(f"{what}{near}", where=option)
+    raise ConfigError(what, where=option, found=name, expected=f"one of {', '.join(names)}")
+
+
+def flows_of(
+    flows: list[Path] | None, name: str | None, *, processor: str = "prompt"
+) -> tuple[list[Flow], str]:
+    """The flows that the options name, else the bundled ones; and in words whose they are.
+
+    Raises `ConfigError`.
+    """
+    from trustgraph_prompt import bundled
+    from trustgraph_prompt.worker.flow import load
+
+    served = [each for path in flows or [bundled.flows()] for each in load(path, processor=processor)]
+    chosen = [each for each in served if name in (None, each.name)]
+    if not chosen:
+        known = ", ".join(sorted(each.name for each in served))
+        raise ConfigError("there is no such flow", where="--flow", found=name, expected=f"one of {known}")
+    names = ", ".join(dict.fromkeys(each.name for each in chosen))
+    given = f" in {', '.join(map(str, flows))}" if flows else ""
+    whose = f"of the {'' if flows else 'bundled '}{'flow' if len(chosen) == 1 else 'flows'} {names}{given}"
+    return chosen, whose
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -63,6 +64,20 @@ def note(text: str) -> None:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """`1 chunk`, `1,000 chunks`."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
+LONGEST_REASON = 100
+
+
+def shortened(reason: str) -> str:
+    """A reason as it begins, for a list."""
+    line = reason.partition("\n")[0][:LONGEST_REASON]
+    return line if line == reason else f"{line}…"
+
+
+def time(seconds: float) -> str:
+    """A time of publication, in seconds since the epoch."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
 def outcome_as_json(outcome: Outcome) -> dict[str, Any]:

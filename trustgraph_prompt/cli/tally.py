@@ -13,7 +13,6 @@ from trustgraph_prompt.cli.output import counted
 from trustgraph_prompt.errors import Reason
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.worker.answer import Answer
     from trustgraph_prompt.worker.gather import Job, Result
 
 MAX_EXAMPLES = 10
@@ -35,8 +34,9 @@ class Remark(NamedTuple):
 class Tally:
     """Counts the results of some jobs as they come in. Tokens are those that this run paid for.
 
-    `max_tokens` is how long each prompt lets an answer be. `barren` are answers without any object,
-    `skipped` says of each file of no use why it is none.
+    `max_tokens` is how long each prompt lets an answer be. `barren` are answers that say that there is no
+    object, `unusable` those that have none and do not say so, each with its reason. `skipped` says of each
+    file of no use why it is none.
     """
 
     jobs: Sequence[Job]
@@ -49,6 +49,7 @@ class Tally:
     completed: list[Remark] = field(default_factory=list)
     truncated: list[Remark] = field(default_factory=list)
     barren: list[Remark] = field(default_factory=list)
+    unusable: list[Remark] = field(default_factory=list)
     failed: list[Remark] = field(default_factory=list)
     failed_in_a_row: int = 0
     earlier: int = 0
@@ -80,8 +81,8 @@ class Tally:
 
     @property
     def came_to_nothing(self) -> bool:
-        """Whether answers were cut, and there is not one object."""
-        return bool(self.truncated) and not self.objects.total()
+        """Whether answers were cut or without use, and there is not one object."""
+        return bool(self.truncated or self.unusable) and not self.objects.total()
 
     @property
     def seconds(self) -> float:
@@ -115,7 +116,8 @@ class Tally:
                 for rejected in answer.rejected
             )
         if not result.objects and result.failure is None:
-            self.barren.append(Remark(job.position, place, _barrenness(answer)))
+            unusable = answer.reason != Reason.SUCCESS
+            (self.unusable if unusable else self.barren).append(Remark(job.position, place, answer.why))
         if answer.truncated:
             issues = answer.issues if answer.reason == Reason.SUCCESS else ()
             why, lacked_room = cut.explain(issues, answer.calls, self.max_tokens.get(job.prompt))
@@ -132,10 +134,11 @@ class Tally:
         """How far it is, in one line."""
         objects = self.objects.total()
         rate = objects / max(self.seconds, 0.001)
+        unusable = f", {counted(len(self.unusable), 'answer')} without use" if self.unusable else ""
         return (
             f"{self.answered:,}/{counted(len(self.jobs), 'answer')}, "
             f"{self.chunks_done:,}/{counted(self.chunks, 'chunk')}, "
-            f"{counted(objects, 'object')}, {counted(self.tokens, 'token')}, {rate:,.1f} objects/s"
+            f"{counted(objects, 'object')}, {counted(self.tokens, 'token')}, {rate:,.1f} objects/s{unusable}"
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -150,6 +153,7 @@ class Tally:
             "refusals": _told(self.refused),
             "cut": {"completed": _told(self.completed), "truncated": _told(self.truncated)},
             "without_objects": _told(self.barren),
+            "without_use": _told(self.unusable),
             "skipped": list(self.skipped),
             "failures": _told(self.failed),
             "tokens": {"in": self.tokens_in, "out": self.tokens_out},
@@ -174,6 +178,7 @@ class Tally:
         if self._lacked_room:
             lines.append(f"  {cut.MORE_ROOM} smaller chunks (--chunk-size)")
         lines += _section("without any object", len(self.barren), "answer", _told(self.barren))
+        lines += _section("without use", len(self.unusable), "answer", _told(self.unusable))
         reasons = Counter(remark.text for remark in self.failed).most_common()
         failures = [f"{count:,} × {reason}" for reason, count in reasons]
         lines += _section("failed", len(self.failed), "question", failures)
@@ -186,15 +191,6 @@ class Tally:
         self._jobs_of_chunk[chunk] -= 1
         if not self._jobs_of_chunk[chunk]:
             del self._jobs_of_chunk[chunk]
-
-
-def _barrenness(answer: Answer) -> str:
-    """Why an answer has no object; nothing where it says that there is none."""
-    if answer.reason == Reason.SUCCESS:
-        return ""
-    if answer.issues:
-        return answer.issues[0]["message"]
-    return f"{counted(answer.rejected_count, 'object')} refused"
 
 
 def _why(rejected: Mapping[str, Any]) -> str:

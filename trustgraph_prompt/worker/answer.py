@@ -11,6 +11,7 @@ from typing import Any, Self
 from trustgraph_prompt import wire
 from trustgraph_prompt.errors import Issue, Reason, RequestError
 from trustgraph_prompt.reader import Outcome, Rejected
+from trustgraph_prompt.worker.flow import Unusable
 from trustgraph_prompt.worker.request import Request
 
 MAX_RAW = 2_000
@@ -24,9 +25,20 @@ LISTS = ("objects", "rejected", "issues", "calls")
 UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED})
 
 
-def is_served(outcome: Outcome) -> bool:
-    """Whether the requester gets a value; a jsonl answer is always a list (seed 1, error handling)."""
-    return outcome.ok or (outcome.contract.format == "jsonl" and outcome.reason not in UNSERVED)
+def is_unusable(outcome: Outcome) -> bool:
+    """Whether a model was asked for many objects, gave none that stands, and did not say that there is none.
+
+    An object that stands and that no message can carry is not the model's fault.
+    """
+    asked_for_many = outcome.contract.format == "jsonl"
+    return asked_for_many and outcome.reason not in UNSERVED | {Reason.SUCCESS, Reason.TOO_LARGE}
+
+
+def is_served(outcome: Outcome, unusable: Unusable) -> bool:
+    """Whether the requester gets a value, in a flow that does this with unusable answers."""
+    if outcome.contract.format != "jsonl" or outcome.reason in UNSERVED:
+        return outcome.ok
+    return unusable == "answer" or not is_unusable(outcome)
 
 
 def without(outcome: Outcome, why_not: Callable[[object], str | None]) -> Outcome:
@@ -142,6 +154,24 @@ class Answer:
             cached=outcome.cached,
             escalated=outcome.escalated,
         )
+
+    @property
+    def gave_nothing(self) -> bool:
+        """Whether there is neither an object nor a value, for whatever reason: also where that is right."""
+        return not self.objects and self.value in (None, "", [])
+
+    @property
+    def why(self) -> str:
+        """Why there is nothing to use, in a line; nothing where the answer is as it should be."""
+        if self.reason == Reason.SUCCESS:
+            return ""
+        told = [issue["message"] for issue in self.issues]
+        if self.rejected and not told:
+            first = self.rejected[0]["issues"][0]
+            place = f"{first['path']}: " if first["path"] else ""
+            told = [f"{self.rejected_count:,} refused, the first: {place}{first['message']}"]
+        told += [call["error"] for call in self.calls]
+        return str(next(filter(None, told), self.reason.replace("_", " ")))
 
     @classmethod
     def decode(cls, data: bytes) -> Self:

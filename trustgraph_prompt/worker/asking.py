@@ -11,6 +11,7 @@ from trustgraph_prompt.llm import Provider, RetryPolicy
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker import logs
+from trustgraph_prompt.worker.answer import is_unusable
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Asked, Entry
@@ -55,8 +56,10 @@ async def put(
             desk.metrics.asked(flow.name, prompt.id, outcome, max(0.0, desk.clock() - started))
             if desk.cache is not None and prompt.cache is not None:
                 desk.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
-        log.info(
-            "%s",
+        unusable = is_unusable(outcome)
+        log.log(
+            logging.WARNING if unusable else logging.INFO,
+            "%s: no object that stands, nor a word that there is none" if unusable else "%s",
             outcome.reason.value,
             extra={
                 "objects": len(outcome.value) if isinstance(outcome.value, list) else None,

@@ -179,6 +179,7 @@ class Delivery:
             crashes_allowed=flow.crashes,
             persistent=flow.input.persistent,
             trustgraph=flow.trustgraph,
+            unusable=flow.unusable,
             completion=flow.input.kind == "text-completion" and request_id(self._message) is not None,
             direct=request is not None and request.direct,
             paid=job is not None and job.entry.asked is not None,

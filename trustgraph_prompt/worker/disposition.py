@@ -30,7 +30,8 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.llm.retry import LONGEST_BELIEVED
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.wire import Error
-from trustgraph_prompt.worker.answer import is_served
+from trustgraph_prompt.worker.answer import is_served, is_unusable
+from trustgraph_prompt.worker.flow import Unusable
 
 Result = Outcome | Exception
 
@@ -53,7 +54,8 @@ class Came(StrEnum):
     NOTHING = "nothing yet"
     CRASHES = "too many crashes"
     SERVED = "a useful answer"
-    USELESS = "a useless answer or a permanent provider error"
+    UNUSABLE = "an answer without use"
+    NO_VALUE = "an invalid value, a refusal, a spent budget or a permanent provider error"
     PROVIDER_FAILED = "a temporary provider error"
     PROVIDER_PAUSED = "a provider that wants to be left alone and was not called"
     PROVIDER_UNREACHABLE = "a provider out of reach, as its broker is away or the worker out of descriptors"
@@ -77,7 +79,8 @@ class Known:
 
     `result` is what came of the latest step, None before anything did; when the worker ends, the outcome if
     there is one. `deliveries` of `deliveries_allowed` have been used, this one included. Of the message have
-    died `crashes` workers while they worked on nothing else, before it came here. `completion`: a text
+    died `crashes` workers while they worked on nothing else, before it came here. `unusable`: what the flow
+    does with answers without use. `completion`: a text
     completion which can be answered; `direct`: one whose requester retries by itself. `paid`: the journal has
     the outcome. `sent`: this delivery has sent the outcome; `heard` also counts earlier deliveries.
     `seconds_left` until the requester gives up. `ending`: the worker stops, or gives up the flow. `jitter`
@@ -91,6 +94,7 @@ class Known:
     crashes_allowed: int = 1
     persistent: bool
     trustgraph: bool = False
+    unusable: Unusable = "dead-letter"
     completion: bool = False
     direct: bool = False
     paid: bool = False
@@ -105,16 +109,20 @@ class Known:
         match self.result:
             case None:
                 return Came.NOTHING if self.crashes < self.crashes_allowed else Came.CRASHES
-            case Outcome() as outcome if is_served(outcome):
+            case Outcome() as outcome if is_unusable(outcome):
+                return Came.UNUSABLE
+            case Outcome() as outcome if is_served(outcome, self.unusable):
                 return Came.SERVED
             case Outcome(cause=cause) as outcome if cause is not None and _may_pass(outcome):
                 if self.trustgraph and isinstance(cause, ProviderUnexplained):
-                    return Came.USELESS  # it may never pass, and TrustGraph's clients do not wait to find out
+                    return (
+                        Came.NO_VALUE
+                    )  # it may never pass, and TrustGraph's clients do not wait to find out
                 if isinstance(cause, ProviderPaused) and not outcome.calls:
                     return Came.PROVIDER_PAUSED
                 return Came.PROVIDER_UNREACHABLE if _is_away(cause.__cause__) else Came.PROVIDER_FAILED
             case Outcome():
-                return Came.USELESS
+                return Came.NO_VALUE
             case RequestError() | RenderError() | MessageTooLarge():
                 return Came.INVALID
             case Exception() as error if _is_away(error):
@@ -335,6 +343,7 @@ class Rule:
     ending: bool | None = None
     persistent: bool | None = None
     heard: Collection[Heard] = tuple(Heard)
+    unusable: Unusable | None = None
     another_try: bool | None = None
 
     def applies(self, known: Known) -> bool:
@@ -344,26 +353,33 @@ class Rule:
             and (self.ending is None or self.ending == known.ending)
             and (self.persistent is None or self.persistent == known.persistent)
             and known.heard in self.heard
+            and (self.unusable is None or self.unusable == known.unusable)
             and (self.another_try is None or self.another_try == known.another_try)
         )
 
 
-_ANYTHING, _SERVED, _USELESS, _INVALID = set(Came), {Came.SERVED}, {Came.USELESS}, {Came.INVALID}
+_ANYTHING, _INVALID = set(Came), {Came.INVALID}
+_SERVED, _UNUSABLE, _NO_VALUE = {Came.SERVED}, {Came.UNUSABLE}, {Came.NO_VALUE}
 _FAILED, _PAUSED = {Came.PROVIDER_FAILED}, {Came.PROVIDER_PAUSED}
 _UNREACHABLE, _AWAY = {Came.PROVIDER_UNREACHABLE}, {Came.BROKER_AWAY}
-_UNSERVED, _TROUBLE = _USELESS | _FAILED | _PAUSED | _UNREACHABLE, {Came.BROKER_REFUSED, Came.DEFECT}
+_UNSERVED, _TROUBLE = (
+    _UNUSABLE | _NO_VALUE | _FAILED | _PAUSED | _UNREACHABLE,
+    {Came.BROKER_REFUSED, Came.DEFECT},
+)
 _HEARD_NOTHING, _HEARD_ALL = {Heard.NOTHING}, {Heard.ALL}
 
 RULES: Final = (
     Rule(_SERVED, _ACKNOWLEDGE, sent=True),
+    Rule(_UNUSABLE, _ACKNOWLEDGE, sent=True, unusable="answer"),
     Rule(_UNSERVED, _BURY, sent=True),
     Rule(_SERVED, _ACKNOWLEDGE, ending=True, heard=_HEARD_ALL),
+    Rule(_UNUSABLE, _ACKNOWLEDGE, ending=True, heard=_HEARD_ALL, unusable="answer"),
     Rule(_UNSERVED, _BURY, ending=True, heard=_HEARD_ALL),
     Rule(_ANYTHING, _LEAVE, ending=True, persistent=True, heard=_HEARD_NOTHING),
     Rule(_ANYTHING, _REFUSE_AT_THE_END, ending=True, persistent=True),
     Rule(_ANYTHING, _ANSWER_AT_THE_END, ending=True, persistent=False),
     Rule({Came.NOTHING}, _BEGIN),
-    Rule(_SERVED | _USELESS, _SEND),
+    Rule(_SERVED | _UNUSABLE | _NO_VALUE, _SEND),
     Rule(_UNREACHABLE, _AWAIT_END_ASKING, another_try=True),
     Rule(_PAUSED, _RETRY_UNCOUNTED, persistent=True, another_try=True),
     Rule(_PAUSED, _WAIT_UNCOUNTED, persistent=False, another_try=True),

@@ -97,6 +97,7 @@ class Extraction:
             terms=terms,
             concurrency=concurrency,
             deliveries=1,
+            unusable="answer",  # the summary says which
         )
 
     def stop(self) -> None:

@@ -20,6 +20,9 @@ from trustgraph_prompt.errors import FlowError, TopicInvalid
 WORK_SECONDS = 600.0
 """For one delivery, unless a flow says otherwise: a silent server must not hold a slot for ever."""
 
+Unusable = Literal["dead-letter", "answer"]
+"""What becomes of a request for many objects whose answer is of no use: no object, and no word of none."""
+
 HOTTEST = 100
 """The highest temperature that somebody may mean; servers take less."""
 
@@ -104,9 +107,10 @@ class Flow:
     """One subscription to one topic. `concurrency` is how many requests are in work at once.
 
     `deliveries` is how often a request is tried before it becomes a dead letter, `crashes` how many workers
-    may die of one from a persistent topic. `prompt` and `terms` are for chunks: what is asked about each, and
-    with which terms beside `text`. `model` and `temperature` are for text completions: those of the process
-    and of the request otherwise. `price` is what the model costs.
+    may die of one from a persistent topic. `unusable` is what becomes of one whose answer has no object and
+    does not say that there is none, once its attempts are spent. `prompt` and `terms` are for chunks: what
+    is asked about each, and with which terms beside `text`. `model` and `temperature` are for text
+    completions: those of the process and of the request otherwise. `price` is what the model costs.
     A `trustgraph` flow answers as TrustGraph's own service does: with its types of errors, and what cannot be
     served leaves nothing behind but the error.
     """
@@ -120,6 +124,7 @@ class Flow:
     concurrency: int = 8
     deliveries: int = 5
     crashes: int = 3
+    unusable: Unusable = "dead-letter"
     budget: Budget = Budget(work_seconds=WORK_SECONDS)
     price: Price | None = None
     provider: ProviderChoice | TopicChoice | None = None
@@ -192,6 +197,7 @@ def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
             concurrency=document.get("concurrency", 8),
             deliveries=document.get("deliveries", 5),
             crashes=document.get("crashes", 3),
+            unusable=document.get("unusable", "dead-letter"),
             budget=_budget(document.get("budget", {})),
             price=Price(**document["price"]) if "price" in document else None,
             provider=_provider(document.get("provider")),
@@ -224,7 +230,7 @@ def _check_kind(document: Any, kind: str, where: str) -> None:
         )
     if kind == "text-completion":
         foreign = [f"/outputs/{key}" for key in outputs if key != "response"]
-        foreign += ["/terms"] if "terms" in document else []
+        foreign += [f"/{key}" for key in ("terms", "unusable") if key in document]
     else:
         foreign = ["/parameters"] if "parameters" in document else []
     if foreign:

@@ -92,7 +92,7 @@ class Gatherer:
         objects = self._objects.get(answer.request, {})
         if all(id in objects for id in answer.objects):
             found = tuple(objects[id] for id in answer.objects)
-            failure = _failure(answer) if answer.reason in UNSERVED else None
+            failure = answer.why if answer.reason in UNSERVED else None
             self._close(answer.request, found, answer, failure, earlier=earlier)
 
     def _close(
@@ -108,12 +108,6 @@ class Gatherer:
         self._answers.pop(request, None)
         for job in self._open.pop(request, ()):
             self._listen(Result(job, objects, answer, failure, earlier))
-
-
-def _failure(answer: Answer) -> str:
-    """Why nobody answered, in one line."""
-    told = [issue["message"] for issue in answer.issues] + [call["error"] for call in answer.calls]
-    return next((str(reason) for reason in told if reason), answer.reason.replace("_", " "))
 
 
 class Lines:

@@ -82,8 +82,8 @@ class Outbox:
 
     async def respond(self, outcome: Outcome) -> None:
         """The last response to the request; an error where the outcome is of no use to the requester."""
-        streaming, told = self._request.streaming, self._entry.told
-        await self._send(response_of(outcome, streaming=streaming, told=told))
+        unusable, streaming, told = self._flow.unusable, self._request.streaming, self._entry.told
+        await self._send(response_of(outcome, unusable=unusable, streaming=streaming, told=told))
 
     async def _tell(self, text: str) -> None:
         await self._send(wire.PromptResponse(text=text, end_of_stream=False))

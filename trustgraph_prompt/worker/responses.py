@@ -10,7 +10,7 @@ from trustgraph_prompt import wire
 from trustgraph_prompt.errors import MessageTooLarge
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.answer import is_served
-from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.flow import Flow, Unusable
 from trustgraph_prompt.worker.producers import Producers
 
 Response = wire.PromptResponse | wire.TextCompletionResponse
@@ -61,8 +61,8 @@ async def in_parts(text: str, tell: Callable[[str], Awaitable[None]]) -> None:
         await in_parts(text[half:], tell)
 
 
-def response_of(outcome: Outcome, *, streaming: bool, told: int) -> wire.PromptResponse:
-    """The last response; `told` characters went out as they came.
+def response_of(outcome: Outcome, *, unusable: Unusable, streaming: bool, told: int) -> wire.PromptResponse:
+    """The last response; `told` characters went out as they came. `unusable` is the flow's.
 
     TrustGraph's client gives a caller that streams nothing but texts as they come, and takes a response to
     one that does not for an object where the text is empty.
@@ -79,7 +79,7 @@ def response_of(outcome: Outcome, *, streaming: bool, told: int) -> wire.PromptR
         "rejected": len(outcome.rejected),
         "escalated": outcome.escalated,
     }
-    if not is_served(outcome):
+    if not is_served(outcome, unusable):
         return wire.PromptResponse(error=wire.Error("llm-error", outcome.explain()), **facts)
     if outcome.contract.format == "text":
         empty = '""' if not (streaming or outcome.value) else None

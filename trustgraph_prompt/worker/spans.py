@@ -24,7 +24,7 @@ from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker import logs
 from trustgraph_prompt.worker.answer import is_served
-from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.flow import Flow, Unusable
 from trustgraph_prompt.worker.request import request_id
 from trustgraph_prompt.worker.traced_broker import TracedBroker
 from trustgraph_prompt.worker.tracing import Tell, Tracing
@@ -81,7 +81,7 @@ class Spans(Tracing):
             ) as span,
             logs.about(trace=format_trace_id(span.get_span_context().trace_id)),
         ):
-            yield lambda result: _mark(span, result)
+            yield lambda result: _mark(span, result, flow.unusable)
 
     @contextmanager
     def asking(self, prompt: PromptDefinition) -> Iterator[Tell]:
@@ -94,7 +94,7 @@ class Spans(Tracing):
         ) as span:
 
             def tell(result: Outcome | Exception) -> None:
-                _mark(span, result)
+                _mark(span, result, "dead-letter")
                 if isinstance(result, Outcome):
                     _describe(span, result)
 
@@ -154,10 +154,10 @@ def _readable(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if 0 < len(value) <= MAX_CARRIED}
 
 
-def _mark(span: Span, result: Outcome | Exception) -> None:
+def _mark(span: Span, result: Outcome | Exception, unusable: Unusable) -> None:
     """Say of a span that it failed, and as what. Not in words, which may quote what was asked or answered."""
     if isinstance(result, Outcome):
-        if is_served(result):
+        if is_served(result, unusable):
             return
         failed = result.cause.category if isinstance(result.cause, ProviderError) else result.reason.value
     else:

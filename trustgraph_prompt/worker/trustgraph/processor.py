@@ -79,6 +79,7 @@ class Processor:
             outputs=Outputs(response=topic["response"]),
             concurrency=self.concurrency,
             deliveries=OFTEN,
+            unusable="answer",
             budget=Budget(seconds=SECONDS_FOR_A_REQUEST, characters=None),  # theirs has no such limit
             provider=TopicChoice(
                 topic["text-completion-request"],

@@ -1,0 +1,159 @@
+"""An answer that has no object, and does not say that there is none, does not look like success."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+import pytest
+
+from tests.support.workers import House
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.llm import Call
+from trustgraph_prompt.wire import Chunk, Metadata
+from trustgraph_prompt.worker import Answer, Flow
+from trustgraph_prompt.worker.answers import Choice, look
+
+SORRY = "I'm sorry, I can't do that"
+CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
+
+
+def letters(flow: Flow) -> str:
+    return topics.dead_letter_topic(flow.input.topic, flow.input.subscription)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "told"),
+    [
+        (SORRY, "extraction_failed", "no object in the answer"),
+        ("", "empty", "the answer is empty"),
+        ('{"entity": "chalk"}', "schema_missing_field", '"definition" is missing'),
+    ],
+)
+async def test_it_is_an_error_and_a_dead_letter_once_its_attempts_are_spent(
+    house: House, answer: str, reason: str, told: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    answers = await house.hear(house.topic("answers"))
+    dead = await house.hear(letters(flow))
+    working = await house.work(flow, lambda call: answer)
+
+    [response] = await responses.under(await house.send(flow, "insist", text="rocks"))
+
+    assert (response["error"]["type"], response["object"]) == ("llm-error", None)
+    assert told in response["error"]["message"]
+    [record] = await answers.until(1)
+    kept = Answer.decode(record.data)
+    assert (kept.reason, [call["why"] for call in kept.calls]) == (reason, ["first", "invalid"])
+    assert kept.gave_nothing
+    assert told in kept.why
+    [letter] = await dead.until(1)
+    assert letter.properties["error"] == "llm-error"
+    assert letter.properties["reason"].startswith(f"{reason}: ")
+    assert f"{reason}: no object" in " ".join(
+        record.getMessage() for record in caplog.records if record.levelno == logging.WARNING
+    )
+    await working.stop()
+    metrics = working.worker.metrics.text().decode()
+    assert f'trustgraph_prompt_outcomes_total{{flow="f",prompt="insist",reason="{reason}"}} 1.0' in metrics
+    assert 'trustgraph_prompt_dead_letters_total{error="llm-error",flow="f"} 1.0' in metrics
+
+
+@pytest.mark.parametrize("answer", [SORRY, "", '{"entity": "chalk"}'])
+async def test_it_is_an_empty_list_where_the_flow_says_so(
+    house: House, answer: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = house.flow(unusable="answer")
+    responses = await house.hear(house.topic("responses"))
+    answers = await house.hear(house.topic("answers"))
+    dead = await house.hear(letters(flow))
+    working = await house.work(flow, lambda call: answer)
+
+    [response] = await responses.under(await house.send(flow, "insist", text="rocks"))
+
+    assert (response["error"], response["object"]) == (None, "[]")
+    [record] = await answers.until(1)
+    assert Answer.decode(record.data).reason != "success"
+    assert len(Answer.decode(record.data).calls) == 2
+    assert any("no object that stands" in record.getMessage() for record in caplog.records)
+    await working.stop()
+    assert dead.messages == []
+
+
+@pytest.mark.parametrize("answer", ["[]", "```json\n[]\n```", '{"items": []}', "There is none:\n\n[]"])
+async def test_a_model_that_says_that_there_is_nothing_has_answered(
+    house: House, answer: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    answers = await house.hear(house.topic("answers"))
+    dead = await house.hear(letters(flow))
+    working = await house.work(flow, lambda call: answer)
+
+    [response] = await responses.under(await house.send(flow, "insist", text="rocks"))
+
+    assert (response["error"], response["object"]) == (None, "[]")
+    [record] = await answers.until(1)
+    assert (Answer.decode(record.data).reason, Answer.decode(record.data).why) == ("success", "")
+    await working.stop()
+    assert dead.messages == []
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_a_second_attempt_that_is_of_use_is_what_is_answered(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    await house.work(flow, lambda call: SORRY if call.labels["call"] == "1" else "[]")
+
+    [response] = await responses.under(await house.send(flow, "insist", text="rocks"))
+
+    assert (response["error"], response["object"]) == (None, "[]")
+
+
+async def test_a_chunk_about_which_there_is_nothing_to_use_is_a_dead_letter(house: House) -> None:
+    flow = house.flow()
+    flow = replace(
+        flow,
+        input=replace(flow.input, kind="chunk"),
+        prompt="define",
+        outputs=replace(flow.outputs, response=None),
+    )
+    answers = await house.hear(house.topic("answers"))
+    objects = await house.hear(house.topic("objects"))
+    dead = await house.hear(letters(flow))
+
+    def model(call: Call) -> str:
+        return CHALK if "chalk" in call.messages[-1].text else SORRY
+
+    await house.work(flow, model)
+    for name in ("chalk", "flint"):
+        chunk = Chunk(Metadata(id=name, root="d"), f"On {name}", document_id=name)
+        await house.put(flow.input.topic, chunk.encode())
+
+    await answers.until(2)
+    [letter] = await dead.until(1)
+    assert letter.properties["reason"] == "extraction_failed: no object in the answer"
+    assert len(objects.messages) == 1
+
+
+async def test_the_records_of_what_gave_nothing_are_found(house: House) -> None:
+    flow = house.flow()
+    answers = await house.hear(house.topic("answers"))
+    said = {"chalk": CHALK, "flint": SORRY, "slate": "[]", "sand": ""}
+    await house.work(flow, lambda call: said[call.messages[-1].text.rpartition(" ")[2]])
+    for number, text in enumerate(said, 1):
+        await house.send(flow, "define", id=text, text=text)
+        await answers.until(number)
+
+    async def found(choice: Choice) -> list[tuple[str, str]]:
+        records = await look(house.broker, house.topic("answers"), choice)
+        return [(answer.request, answer.reason) for _, answer in records]
+
+    assert await found(Choice("f")) == [
+        ("flint", "extraction_failed"),
+        ("slate", "success"),
+        ("sand", "empty"),
+    ]
+    assert await found(Choice("f", reason="empty")) == [("sand", "empty")]
+    assert await found(Choice("f", prompt="say")) == await found(Choice("g")) == []

@@ -1,0 +1,170 @@
+"""`answers list` as a person types it, on a broker in a file that a worker has served."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests.support.command import run
+from tests.support.workers import ENTRIES, Working, listening
+from trustgraph_prompt.broker import EmbeddedBroker, connect
+from trustgraph_prompt.llm import Call, ScriptedProvider
+from trustgraph_prompt.wire import Chunk, Metadata
+from trustgraph_prompt.worker import Prompts, Service
+from trustgraph_prompt.worker import flow as flows
+
+CHUNKS = """
+name: chunks
+input: {topic: "persistent://tg/flow/chunks", kind: chunk}
+prompt: define
+outputs: {answers: "persistent://tg/flow/answers", objects: "persistent://tg/flow/objects"}
+"""
+COMPLETIONS = """
+name: completions
+input: {topic: "persistent://tg/flow/completions", kind: text-completion}
+outputs: {response: "persistent://tg/flow/completed"}
+"""
+CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
+SORRY = "I'm sorry,\nI can't do that."
+ANSWERS = {"chalk": CHALK, "flint": SORRY, "slate": "[]", "sand": " ", "clay": '{"entity": "clay"}'}
+
+
+class Desk:
+    """A folder with two flows, and a broker in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = f"embedded:{folder / 'broker.db'}"
+        (folder / "flows").mkdir()
+        (folder / "flows" / "chunks.yaml").write_text(CHUNKS)
+        (folder / "flows" / "completions.yaml").write_text(COMPLETIONS)
+
+    def serve(self, answers: Mapping[str, str]) -> None:
+        """A worker is asked about chunks with these texts, one after the other, and the model answers so."""
+        asyncio.run(self._serve(answers))
+
+    async def _serve(self, answers: Mapping[str, str]) -> None:
+        def model(call: Call) -> str:
+            return next(answer for text, answer in answers.items() if text in call.messages[-1].text)
+
+        [flow] = flows.load(self.folder / "flows" / "chunks.yaml")
+        assert flow.outputs.answers is not None
+        async with (
+            await connect(self.url) as broker,
+            listening(broker, flow.outputs.answers, start="latest") as records,
+        ):
+            service = Service(
+                broker, [flow], Prompts(ENTRIES), lambda _: ScriptedProvider(model), config_topic=None
+            )
+            working = Working(service)
+            await working.ready()
+            producer = await broker.producer(flow.input.topic)
+            for number, text in enumerate(answers, 1):
+                await producer.send(Chunk(Metadata(id=text, root="d"), text, document_id=text).encode())
+                await records.until(number)
+            await working.stop()
+
+    def answers(self, *arguments: object, place: object = "flows") -> CompletedProcess[str]:
+        return run("answers", "list", *arguments, "--flows", place, "--broker", self.url, folder=self.folder)
+
+    def listed(self, *arguments: object) -> list[dict[str, object]]:
+        result = self.answers("--flow", "chunks", "--json", *arguments)
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_a_list_has_what_gave_nothing_with_the_reason(desk: Desk) -> None:
+    desk.serve(ANSWERS)
+
+    result = desk.answers("--flow", "chunks")
+
+    assert result.returncode == 0
+    assert result.stderr == "4 answers that gave nothing of the flow chunks in flows\n"
+    place, flint, slate, sand, clay = result.stdout.splitlines()
+    assert place == "persistent://tg/flow/answers, flow chunks"
+    assert flint.endswith("  flint  define  extraction_failed  1 call  no object in the answer")
+    assert slate.endswith("  slate  define  success  1 call  the model says that there is nothing")
+    assert sand.endswith("  sand  define  empty  1 call  the answer is empty")
+    assert clay.endswith(
+        '  clay  define  schema_missing_field  1 call  1 refused, the first: "definition" is missing'
+    )
+
+
+def test_a_list_for_programs_is_narrowed_by_reason_and_prompt(desk: Desk) -> None:
+    desk.serve(ANSWERS)
+
+    assert [record["reason"] for record in desk.listed()] == [
+        *("extraction_failed", "success", "empty", "schema_missing_field")
+    ]
+    assert desk.listed("--prompt", "insist") == []
+    assert len(desk.listed("--prompt", "define")) == 4
+    assert [record["why"] for record in desk.listed("--reason", "success")] == [""]
+    [record] = desk.listed("--reason", "extraction_failed", "--prompt", "define")
+    assert str(record.pop("published")).endswith("+00:00")
+    assert isinstance(record.pop("request"), str)
+    assert isinstance(record.pop("version"), str)
+    assert isinstance(record.pop("tokens"), int)
+    assert record == {
+        "flow": "chunks",
+        "prompt": "define",
+        "reason": "extraction_failed",
+        "why": "no object in the answer",
+        "truncated": False,
+        "escalated": None,
+        "rejected": 0,
+        "calls": ["first"],
+        "cost": None,
+        "source": {"chunk": "flint", "document": "flint", "root": "d"},
+    }
+
+
+def test_the_last_record_of_a_request_counts(desk: Desk) -> None:
+    desk.serve({"flint": SORRY})
+    assert len(desk.listed()) == 1
+    desk.serve({"flint": CHALK})
+    assert desk.listed() == []
+
+
+def test_a_flow_that_keeps_no_answers_says_so(desk: Desk) -> None:
+    desk.serve({"chalk": CHALK})
+
+    alone = desk.answers("--flow", "completions")
+    both = desk.answers()
+
+    told = "the flow completions keeps no answers: nothing is known of what came of its requests\n"
+    assert (alone.returncode, alone.stdout, alone.stderr) == (0, "", told)
+    assert both.stderr == f"{told}no answers that gave nothing of the flows chunks, completions in flows\n"
+
+
+def test_looking_makes_no_topic_and_no_file(desk: Desk) -> None:
+    assert "no such broker file" in desk.answers().stderr
+    assert not (desk.folder / "broker.db").exists()
+
+    async def topics() -> set[str]:
+        async with await connect(desk.url) as broker:
+            assert isinstance(broker, EmbeddedBroker)
+            return set(await broker.subscriptions())
+
+    assert asyncio.run(topics()) == set()
+    result = desk.answers("--flow", "chunks")
+    assert result.returncode == 0
+    assert result.stderr.startswith(
+        "the flow chunks has no answers yet: there is no topic persistent://tg/flow/answers\n"
+    )
+    assert asyncio.run(topics()) == set()
+
+
+def test_what_there_is_not_is_refused(desk: Desk) -> None:
+    flow = desk.answers("--flow", "chunk")
+    assert (flow.returncode, flow.stdout) == (2, "")
+    assert "--flow: there is no such flow" in flow.stderr
+    assert "did you mean 'empty'?" in desk.answers("--reason", "emty").stderr

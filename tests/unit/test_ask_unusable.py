@@ -1,0 +1,72 @@
+"""An answer to a prompt for many objects that has none is of use only where it says that there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.asking import Asked, Script, why
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.llm import ScriptedAnswer
+
+OR_NOTHING = "If there is nothing to give, answer with []."
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[]",
+        " [ ]\n",
+        "```json\n[]\n```",
+        '{"items": []}',
+        '```\n{"numbers": []}\n```',
+        "The text has no numbers:\n[]",
+        "<think>Hm.</think>\n[]",
+    ],
+)
+async def test_an_empty_list_is_an_answer(asked: Asked, answer: str) -> None:
+    outcome = await asked(Script(ScriptedAnswer(answer)), attempts=3)
+
+    assert (outcome.reason, outcome.value, why(outcome)) == (Reason.SUCCESS, [], ["first"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("I'm sorry, I can't do that.", Reason.EXTRACTION_FAILED),
+        ("There are no numbers in the text.", Reason.EXTRACTION_FAILED),
+        ("See [] in section 3.", Reason.EXTRACTION_FAILED),
+        ("null", Reason.EXTRACTION_FAILED),
+        ("```json\n```", Reason.EXTRACTION_FAILED),
+        ("[1, 2]", Reason.EXTRACTION_FAILED),
+        ("<think>[]</think>Sorry.", Reason.EXTRACTION_FAILED),
+        ("", Reason.EMPTY),
+        (" \n", Reason.EMPTY),
+        ('{"n": "one"}', Reason.SCHEMA_TYPE_ERROR),
+    ],
+)
+async def test_anything_else_is_asked_for_again_while_there_are_attempts(
+    asked: Asked, answer: str, reason: Reason
+) -> None:
+    script = Script(ScriptedAnswer(answer))
+    outcome = await asked(script, attempts=3)
+
+    assert (outcome.reason, outcome.value) == (reason, [])
+    assert why(outcome) == ["first", "invalid", "invalid"]
+    may_mean_nothing = reason in (Reason.EMPTY, Reason.EXTRACTION_FAILED)
+    assert [OR_NOTHING in call.messages[-1].text for call in script.calls] == [
+        *(False, may_mean_nothing, may_mean_nothing)
+    ]
+
+
+async def test_who_is_asked_again_may_say_that_there_is_nothing(asked: Asked) -> None:
+    script = Script(ScriptedAnswer("There are no numbers in the text."), ScriptedAnswer("[]"))
+    outcome = await asked(script, attempts=3)
+
+    assert (outcome.reason, outcome.value, why(outcome)) == (Reason.SUCCESS, [], ["first", "invalid"])
+
+
+async def test_one_value_is_not_offered_to_be_nothing(asked: Asked) -> None:
+    script = Script(ScriptedAnswer("Sorry."))
+    await asked(script, format="json", attempts=2)
+
+    assert OR_NOTHING not in script.calls[-1].messages[-1].text
