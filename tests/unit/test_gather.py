@@ -10,7 +10,7 @@ import pytest
 
 from trustgraph_prompt.broker import Message
 from trustgraph_prompt.worker.answer import Answer
-from trustgraph_prompt.worker.gather import Gatherer, Job, Lines, Result
+from trustgraph_prompt.worker.gather import Found, Gatherer, Job, Lines, Result
 
 
 def job(position: int, id: str = "", file: str = "a.txt") -> Job:
@@ -42,7 +42,7 @@ def test_a_result_is_there_once_the_answer_and_all_its_objects_are(order: tuple[
     for step in order:
         assert results == []
         steps[step]()
-    assert results[0].objects == (b'{"n": 2}', b'{"n": 1}')
+    assert results[0].objects == (Found(b'{"n": 2}'), Found(b'{"n": 1}'))
     assert gatherer.open == 0
 
 
@@ -52,7 +52,7 @@ def test_an_object_that_no_answer_names_is_dropped() -> None:
     gatherer.take_object(published("o1", "r0", {"n": 1}))
     gatherer.take_object(published("o2", "r0", {"n": 2}))
     gatherer.take_answer(answered("r0", "o1"))
-    assert results[0].objects == (b'{"n": 1}',)
+    assert results[0].objects == (Found(b'{"n": 1}'),)
 
 
 def test_jobs_with_one_request_share_its_answer() -> None:
@@ -114,18 +114,18 @@ class TestLines:
     def test_stand_in_the_order_of_the_jobs(self) -> None:
         written: list[bytes] = []
         lines = Lines(written.extend)
-        lines.add(Result(job(1), (b'{"n":2}',)))
+        lines.add(Result(job(1), (Found(b'{"n":2}'),)))
         assert written == []
-        lines.add(Result(job(0), (b'{"n":0}', b'{"n":1}')))
+        lines.add(Result(job(0), (Found(b'{"n":0}'), Found(b'{"n":1}', '{"/n":null}'))))
         assert written == [
             b'{"prompt":"define","file":"a.txt","chunk":1,"object":{"n":0}}\n',
-            b'{"prompt":"define","file":"a.txt","chunk":1,"object":{"n":1}}\n',
+            b'{"prompt":"define","file":"a.txt","chunk":1,"object":{"n":1},"grounding":{"/n":null}}\n',
             b'{"prompt":"define","file":"a.txt","chunk":2,"object":{"n":2}}\n',
         ]
 
     def test_of_jobs_after_one_without_a_result_are_written_at_the_end(self) -> None:
         written: list[bytes] = []
         lines = Lines(written.extend, bare=True)
-        lines.add(Result(job(2), (b"{}",)))
+        lines.add(Result(job(2), (Found(b"{}"),)))
         lines.finish()
         assert written == [b"{}\n"]

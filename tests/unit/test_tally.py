@@ -11,7 +11,7 @@ from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.reader import CallReport, read
 from trustgraph_prompt.worker.answer import Answer
-from trustgraph_prompt.worker.gather import Job, Result
+from trustgraph_prompt.worker.gather import Found, Job, Result
 from trustgraph_prompt.worker.request import Request
 
 JOB = Job(0, "r", "define", "a.txt", 1, "text")
@@ -21,7 +21,7 @@ def tally(text: str, format: Format, failure: str | None = None) -> Tally:
     outcome = read(text, Contract.from_schema({"required": ["n"]}, format=format))
     answer = Answer.of(Request("r", "define", {}), "extract", "define", "v1", outcome, ())
     counted = Tally([JOB])
-    counted.add(Result(JOB, (b"{}",) * len(outcome.objects), answer, failure))
+    counted.add(Result(JOB, (Found(b"{}"),) * len(outcome.objects), answer, failure))
     return counted
 
 
@@ -31,7 +31,7 @@ def cut(text: str, **usage: int) -> Tally:
     outcome = replace(outcome, calls=(CallReport("first", text, "length", Usage(**usage)),))
     answer = Answer.of(Request("r", "define", {}), "extract", "define", "v1", outcome, ())
     counted = Tally([JOB], {"define": 100})
-    counted.add(Result(JOB, (b"{}",) * len(outcome.objects), answer))
+    counted.add(Result(JOB, (Found(b"{}"),) * len(outcome.objects), answer))
     return counted
 
 

@@ -199,7 +199,7 @@ async def _tell(outcome: Outcome, listen: Listen | None) -> None:
             await listen(Piece(outcome.value[start : start + PIECE]))
     else:
         for value in outcome.value if outcome.contract.format == "jsonl" else [outcome.value]:
-            await listen(Piece(objects=(value,)))
+            await listen(Piece(objects=(value,), grounding=outcome.contract.grounding([value])))
 
 
 def _too_late(contract: Contract) -> Outcome:

@@ -13,7 +13,7 @@ from typing import Any
 from trustgraph_prompt.ask.alarm import Alarm, TimeUp
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.beside import AT_ONCE, beside
-from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract import Contract, Grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidResponse, ProviderUnavailable
 from trustgraph_prompt.llm import Delta
@@ -31,10 +31,14 @@ _UNLIMITED = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Something of an answer that stands: text as it comes where text was asked for, else valid values."""
+    """Something of an answer that stands: text as it comes where text was asked for, else valid values.
+
+    `grounding` says of each of the `objects` where it stands, as `Outcome.grounding`.
+    """
 
     text: str = ""
     objects: tuple[Any, ...] = ()
+    grounding: Grounded | None = None
 
 
 Listen = Callable[[Piece], Awaitable[None]]
@@ -191,7 +195,7 @@ class Hearing:
 
     async def _give(self, objects: list[Any]) -> None:
         if new := self._new(objects):
-            await self._tell(Piece(objects=tuple(new)))
+            await self._tell(Piece(objects=tuple(new), grounding=self._contract.grounding(new)))
 
     async def _tell(self, piece: Piece) -> None:
         if self._listen is not None:

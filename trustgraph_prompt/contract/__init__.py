@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trustgraph_prompt.contract.contract import Contract, Format
-from trustgraph_prompt.contract.grounded import Grounding
+from trustgraph_prompt.contract.grounded import Grounded, Grounding
 from trustgraph_prompt.contract.instructions import Wording
 from trustgraph_prompt.contract.invariants import Invariant
 from trustgraph_prompt.contract.limits import Limits
 
-__all__ = ["Contract", "Format", "Grounding", "Invariant", "Limits", "Wording"]
+__all__ = ["Contract", "Format", "Grounded", "Grounding", "Invariant", "Limits", "Wording"]

@@ -27,7 +27,7 @@ from trustgraph_prompt.contract.versions import PROPERTY, Version, Versioned, Ve
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.contract.grounded import Grounding
+    from trustgraph_prompt.contract.grounded import Grounded
     from trustgraph_prompt.contract.types import Build
 
 Format = Literal["text", "json", "jsonl"]
@@ -397,12 +397,8 @@ class Contract:
         schemas = (self.schema, *(self.versions or {}).values())
         return any(isinstance(one, dict) and declares(one, References(one), name) for one in schemas)
 
-    def grounding(self, values: Iterable[Any]) -> tuple[Mapping[str, Grounding | None], ...] | None:
-        """Where in the terms of the question each of these objects stands, or elements, or the one value.
-
-        By JSON Pointer, what is marked as standing there; None for what does not, and was let through. None
-        where nothing is judged by its source.
-        """
+    def grounding(self, values: Iterable[Any]) -> Grounded | None:
+        """Where these objects stand in the terms of the question; None where nothing is judged by that."""
         return None
 
     def names(self) -> frozenset[str]:

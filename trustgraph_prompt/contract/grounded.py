@@ -60,6 +60,12 @@ class Echoes:
                 yield said
 
 
+Grounded = tuple[Mapping[str, Grounding | None], ...]
+"""Where the values of each object stand in the terms of the question, by JSON Pointer into the object.
+
+None for what stands in none of them, and was let through."""
+
+
 def grounded(
     contract: Contract, terms: Mapping[str, object] | None, echoes: Echoes | None = None
 ) -> Contract:
@@ -71,7 +77,7 @@ def grounded(
     if terms is None or not (contract.sources or echoes):
         return contract
     said = {each.name: getattr(contract, each.name) for each in fields(contract)}
-    return _Grounded(**said, _texts=_Texts(terms), _echoes=echoes)
+    return _WithTerms(**said, _texts=_Texts(terms), _echoes=echoes)
 
 
 class _Texts:
@@ -101,7 +107,7 @@ class _Texts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Grounded(Contract):
+class _WithTerms(Contract):
     """Judges by the schema first: a value is looked for where it is what it should be."""
 
     _texts: _Texts = field(default_factory=lambda: _Texts({}), compare=False, repr=False)
@@ -134,7 +140,7 @@ class _Grounded(Contract):
             return found
         return tuple(islice(self._flaws(self.conform(value)), MAX_ISSUES))
 
-    def grounding(self, values: Iterable[Any]) -> tuple[Mapping[str, Grounding | None], ...] | None:
+    def grounding(self, values: Iterable[Any]) -> Grounded | None:
         if self.sources is None:
             return None
         return tuple(

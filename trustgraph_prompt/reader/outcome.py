@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
 
-from trustgraph_prompt.contract import Contract, Grounding
+from trustgraph_prompt.contract import Contract, Grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid, excerpt
 from trustgraph_prompt.reader import place
@@ -142,12 +142,8 @@ class Outcome:
         return [self.value] if self.ok else ()
 
     @property
-    def grounding(self) -> tuple[Mapping[str, Grounding | None], ...] | None:
-        """Where each of the `objects` stands in the terms of the question, by JSON Pointer into the object.
-
-        Of what is marked as standing there; None for what does not, and was let through. None where nothing
-        was judged by its source.
-        """
+    def grounding(self) -> Grounded | None:
+        """Where each of the `objects` stands in the terms of the question; None where none is looked for."""
         return self.contract.grounding(self.objects)
 
     @property

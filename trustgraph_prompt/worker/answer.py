@@ -9,6 +9,7 @@ from itertools import count
 from typing import Any, Self
 
 from trustgraph_prompt import wire
+from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.errors import Issue, Reason, RequestError
 from trustgraph_prompt.reader import Outcome, Rejected
 from trustgraph_prompt.worker.flow import Unusable
@@ -19,8 +20,13 @@ MAX_RAW = 2_000
 
 MAX_REJECTED = 200
 
+MAX_GROUNDED = 500
+"""Objects of which the record says where they stand in the text."""
+
 
 LISTS = ("objects", "rejected", "issues", "calls")
+
+_UNTRUE = frozenset({Reason.UNGROUNDED, Reason.ECHOED})
 
 UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED})
 
@@ -28,10 +34,13 @@ UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED
 def is_unusable(outcome: Outcome) -> bool:
     """Whether a model was asked for many objects, gave none that stands, and did not say that there is none.
 
-    An object that stands and that no message can carry is not the model's fault.
+    An object that stands and that no message can carry is not the model's fault. Where nothing but the
+    text's own facts are missing from its objects, it has said that there are none.
     """
-    asked_for_many = outcome.contract.format == "jsonl"
-    return asked_for_many and outcome.reason not in UNSERVED | {Reason.SUCCESS, Reason.TOO_LARGE}
+    if outcome.contract.format != "jsonl" or outcome.reason in UNSERVED | {Reason.SUCCESS, Reason.TOO_LARGE}:
+        return False
+    wrong = {issue.reason for rejected in outcome.rejected for issue in rejected.issues}
+    return not wrong or not wrong <= _UNTRUE
 
 
 def is_served(outcome: Outcome, unusable: Unusable) -> bool:
@@ -88,7 +97,8 @@ class Answer:
 
     `objects` are the ids of the objects that stand: one that no answer names came from a run that died.
     `value` holds what a `text` or `json` prompt gave. `reason`, `stage`, `issues`, `cached` and `escalated`
-    are the Outcome's. `cost` is money, None where the flow has no price.
+    are the Outcome's. `grounding` says, by id, where objects stand in the terms. `cost` is money, None where
+    the flow has no price.
     """
 
     request: str
@@ -109,6 +119,7 @@ class Answer:
     source: Mapping[str, str] = field(default_factory=dict)
     cached: bool = False
     escalated: str | None = None
+    grounding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -119,6 +130,7 @@ class Answer:
         version: str,
         outcome: Outcome,
         objects: tuple[str, ...],
+        grounding: Mapping[str, Mapping[str, Grounding | None]] | None = None,
     ) -> Self:
         """The record of `outcome`, bounded in size."""
         return cls(
@@ -153,6 +165,7 @@ class Answer:
             source=request.source,
             cached=outcome.cached,
             escalated=outcome.escalated,
+            grounding={id: grounding[id] for id in objects[:MAX_GROUNDED]} if grounding else {},
         )
 
     @property

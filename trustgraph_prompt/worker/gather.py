@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Message
@@ -28,15 +29,22 @@ class Job:
     text: str = field(repr=False)
 
 
+class Found(NamedTuple):
+    """An object, and where it stands in its chunk, both as JSON; None where it is not looked for there."""
+
+    text: bytes
+    grounding: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a job. `objects` are JSON texts; `earlier` says that a run before this one paid.
+    """What came of a job. `earlier` says that a run before this one paid.
 
     `answer` is None where the request could not even be asked; `failure` says why there is nothing to use.
     """
 
     job: Job
-    objects: tuple[bytes, ...] = field(default=(), repr=False)
+    objects: tuple[Found, ...] = field(default=(), repr=False)
     answer: Answer | None = None
     failure: str | None = None
     earlier: bool = False
@@ -53,7 +61,7 @@ class Gatherer:
         for job in jobs:
             self._open.setdefault(job.id, []).append(job)
         self._listen = listen
-        self._objects: dict[str, dict[str, bytes]] = {}
+        self._objects: dict[str, dict[str, Found]] = {}
         self._answers: dict[str, Answer] = {}
         self._overruled: set[str] = set()
 
@@ -70,7 +78,8 @@ class Gatherer:
         """An object; its key is its id, its property `request` says whose it is."""
         request = message.properties.get("request", "")
         if message.key is not None and request in self._open:
-            self._objects.setdefault(request, {})[message.key] = message.data
+            found = Found(message.data, message.properties.get("grounding"))
+            self._objects.setdefault(request, {})[message.key] = found
             if request in self._answers:
                 self._close_if_whole(self._answers[request], earlier=False)
 
@@ -98,7 +107,7 @@ class Gatherer:
     def _close(
         self,
         request: str,
-        objects: tuple[bytes, ...] = (),
+        objects: tuple[Found, ...] = (),
         answer: Answer | None = None,
         failure: str | None = None,
         *,
@@ -113,7 +122,8 @@ class Gatherer:
 class Lines:
     """The file of objects: one a line, in the order of the jobs whatever the order of their answers.
 
-    A line says where its object is from, `{"prompt", "file", "chunk", "object"}`; `bare` is the object alone.
+    A line says where its object is from, `{"prompt", "file", "chunk", "object"}`, and with `grounding` where
+    it stands in its chunk; `bare` is the object alone.
     """
 
     def __init__(self, write: Callable[[Iterable[bytes]], None], *, bare: bool = False) -> None:
@@ -138,8 +148,9 @@ class Lines:
     def _write(self, results: Iterable[Result]) -> None:
         self._write_lines(self._line(result.job, found) for result in results for found in result.objects)
 
-    def _line(self, job: Job, found: bytes) -> bytes:
+    def _line(self, job: Job, found: Found) -> bytes:
         if self._bare:
-            return found + b"\n"
+            return found.text + b"\n"
         origin = wire.encode({"prompt": job.prompt, "file": job.file, "chunk": job.chunk})
-        return origin[:-1] + b',"object":' + found + b"}\n"
+        grounding = b',"grounding":' + found.grounding.encode() if found.grounding else b""
+        return origin[:-1] + b',"object":' + found.text + grounding + b"}\n"

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 
+from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.prompts import PromptSet
-from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Repaired
+from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Rejected, Repaired
 from trustgraph_prompt.worker.call_metrics import SECONDS, CallMetrics
 from trustgraph_prompt.worker.health import Health
 from trustgraph_prompt.worker.labels import ByFlow, ByPrompt, GonePrompts
@@ -84,6 +85,9 @@ class Metrics:
         )
         self._objects = counter_by_prompt("objects", "Objects accepted")
         self._rejected = counter_by_prompt("objects_rejected", "Objects refused, by why", "reason")
+        self._ungrounded = counter_by_prompt(
+            "ungrounded", "Values refused because they stand in no term of the question, by key", "key"
+        )
         self._read = counter_by_prompt(
             "answers_read", "Answers that were read, by what that took and came to", "stage", "reason"
         )
@@ -149,6 +153,8 @@ class Metrics:
             self._objects[flow, prompt].inc(len(outcome.value))
         for rejected in outcome.rejected:
             self._rejected[flow, prompt, rejected.issues[0].reason.value].inc()
+            for key in _ungrounded(rejected, outcome.contract):
+                self._ungrounded[flow, prompt, key].inc()
         if outcome.truncated:
             self._truncated[flow, prompt].inc()
         if outcome.escalated:
@@ -264,6 +270,14 @@ class Metrics:
         if gone := self._gone.take_due():
             for metric in self._by_prompt:
                 metric.forget_prompts(gone)
+
+
+def _ungrounded(rejected: Rejected, contract: Contract) -> Iterator[str]:
+    """The keys of an object that stand in no term; what no schema names is `*`, as are places in lists."""
+    for issue in rejected.issues:
+        if issue.reason is Reason.UNGROUNDED:
+            names = contract.names()
+            yield "/".join(step if step in names else "*" for step in issue.path.split("/")[1:])
 
 
 def _answers_read(calls: Iterable[CallReport]) -> Iterator[ReadReport]:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
 from trustgraph_prompt.broker.envelope import MAX_MESSAGE_SIZE
+from trustgraph_prompt.contract import Grounded, Grounding
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
@@ -54,7 +55,7 @@ class Outbox:
         objects = piece.objects if prompt.contract.format == "jsonl" else ()
         try:
             if self._flow.outputs.objects:
-                ids = await self._publish(prompt, objects)
+                ids = await self._publish(prompt, objects, piece.grounding)
                 objects = tuple(
                     value for id, value in zip(ids, objects, strict=True) if id not in self._refused
                 )
@@ -70,13 +71,17 @@ class Outbox:
             raise self._trouble
         outputs = self._flow.outputs
         objects = _objects(outcome) if outputs.objects or outputs.answers else []
-        ids = await self._publish(prompt, objects)
+        grounding = outcome.contract.grounding(objects)
+        ids = await self._publish(prompt, objects, grounding)
         await asyncio.gather(*self._sending.values())
         outcome = self._sendable(prompt, outcome)
         self._entry.asked = prompt, outcome
         if outputs.answers is not None:
             named = tuple(dict.fromkeys(id for id in ids if id not in self._refused))
-            answer = Answer.of(self._request, self._flow.name, prompt.id, prompt.version, outcome, named)
+            by_id = dict(zip(ids, grounding or (), strict=False))
+            answer = Answer.of(
+                self._request, self._flow.name, prompt.id, prompt.version, outcome, named, by_id
+            )
             await self._producers.send(outputs.answers, answer.encode(), key=self._request.id)
         await self.respond(outcome)
 
@@ -104,18 +109,28 @@ class Outbox:
                     self._refuse(id_of(value), why)
         return without(outcome, lambda value: self._refused.get(id_of(value))) if self._refused else outcome
 
-    async def _publish(self, prompt: PromptDefinition, objects: Sequence[object]) -> list[str]:
+    async def _publish(
+        self, prompt: PromptDefinition, objects: Sequence[object], grounding: Grounded | None
+    ) -> list[str]:
         """Send off those of the objects that are not on their way; the ids of all."""
         ids = list(map(object_ids(self._request.id, prompt.id), objects))
+        grounds = dict(zip(ids, grounding or (), strict=False))
         for id, value in dict(zip(ids, objects, strict=True)).items():
             topic = self._flow.outputs.topic_of(value, prompt.contract.discriminator)
             if topic is not None and id not in self._sending and id not in self._refused:
                 if len(self._sending) % MAX_UNCONFIRMED == MAX_UNCONFIRMED - 1:
                     await asyncio.gather(*self._sending.values())
-                await self._send_off(prompt, topic, id, value)
+                await self._send_off(prompt, topic, id, value, grounds.get(id))
         return ids
 
-    async def _send_off(self, prompt: PromptDefinition, topic: str, id: str, value: object) -> None:
+    async def _send_off(
+        self,
+        prompt: PromptDefinition,
+        topic: str,
+        id: str,
+        value: object,
+        grounding: Mapping[str, Grounding | None] | None,
+    ) -> None:
         """Put an object on its way; a large one has arrived or is refused before anything goes on."""
         data, refusable = wire.encode(value), prompt.contract.format == "jsonl"
         if refusable and (why := _too_large(data)):
@@ -130,6 +145,8 @@ class Outbox:
             "flow": self._flow.name,
             "workspace": self._flow.workspace,
         }
+        if grounding is not None:
+            properties["grounding"] = wire.encode(grounding).decode()
         sending = asyncio.create_task(self._deliver(topic, data, id, properties, refusable=refusable))
         sending.add_done_callback(_seen)
         self._sending[id] = sending
