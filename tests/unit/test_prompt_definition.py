@@ -65,7 +65,7 @@ def test_our_entries_say_everything_about_a_prompt() -> None:
             "presence-penalty": 0.5,
         },
     )
-    assert prompt.question({"b": "B"}).prompt == "1B"
+    assert prompt.question({"b": "B"}).prompt == f"1B\n\n{prompt.contract.instructions()}"
     assert prompt.question({"a": "A"}).system == "Sys A"
     assert prompt.contract.format == "json"
     assert (prompt.aliases, prompt.attempts, prompt.description) == (("q",), 3, "d")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.held import held_to
 from trustgraph_prompt.errors import Reason, excerpt
 from trustgraph_prompt.llm import Message
 from trustgraph_prompt.prompts import Question
@@ -70,12 +72,14 @@ def correction(
     somebody else gives the `feedback`, what it is about: the answer.
     """
     *system, user = opening(question)
+    form = "" if feedback else _form(said.contract)
     if not answer.strip():
         # an assistant has to have said something, and some servers want the roles to alternate
-        return [*system, Message("user", f"{user.text}\n\n{feedback(said) if feedback else _EMPTY}")]
+        form = "" if form.strip() in user.text else form
+        return [*system, Message("user", f"{user.text}\n\n{feedback(said) if feedback else _EMPTY}{form}")]
     shown = excerpt(answer, VALUES_SHOWN) if feedback else _shown_of(answer, said)
     problem = feedback(said) if feedback else _AGAIN.format(problem=_problem(said).rstrip("."))
-    return [*system, user, Message("assistant", shown), Message("user", problem)]
+    return [*system, user, Message("assistant", shown), Message("user", f"{problem}{form}")]
 
 
 def continuation(question: Question, objects: Sequence[Any]) -> list[Message]:
@@ -99,12 +103,13 @@ def shown(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
     return tuple(kept)
 
 
-def putting_right(question: Question, refused: Sequence[Rejected]) -> list[Message]:
+def putting_right(question: Question, refused: Sequence[Rejected], contract: Contract) -> list[Message]:
     """The question, objects of the answer that were refused, and why."""
+    demand = _PUT_RIGHT.format(objects=_number(refused), problems=_problems(refused))
     return [
         *opening(question),
         Message("assistant", _raw(refused)),
-        Message("user", _PUT_RIGHT.format(objects=_number(refused), problems=_problems(refused))),
+        Message("user", f"{demand}{_form(contract)}"),
     ]
 
 
@@ -121,6 +126,12 @@ def repair(answer: str, said: Outcome, refused: Sequence[Rejected]) -> list[Mess
             ),
         )
     ]
+
+
+def _form(contract: Contract) -> str:
+    """What the answer must be, unless its provider is told the schema: that tells the model, if need be."""
+    instructions = contract.instructions() if held_to(contract) is None else ""
+    return f"\n\n{instructions}" if instructions else ""
 
 
 def _raw(refused: Sequence[Rejected]) -> str:

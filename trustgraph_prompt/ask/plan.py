@@ -96,7 +96,7 @@ class Plan:
             conversation = messages.repair(last.text, last.outcome, refused)
             return Step("repair", conversation, self._config, refused=refused)
         if refused:
-            conversation = messages.putting_right(self._question, refused)
+            conversation = messages.putting_right(self._question, refused, last.outcome.contract)
         else:
             conversation = messages.correction(self._question, last.text, last.outcome, self._feedback)
         in_words = self._feedback is None

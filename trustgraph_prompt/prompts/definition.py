@@ -20,6 +20,7 @@ from trustgraph_prompt.errors import (
     excerpt,
 )
 from trustgraph_prompt.llm.records import RuntimeConfig
+from trustgraph_prompt.prompts import answer_format
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
 from trustgraph_prompt.prompts.limits import Meter, check_terms
@@ -28,8 +29,11 @@ from trustgraph_prompt.prompts.template import Template
 SYSTEM = Template.compile("Be helpful.", where="system")
 """The system message of a workspace that says none, as TrustGraph has it."""
 
-TRUSTGRAPH_KEYS = ("prompt", "response-type", "schema", "object-schema")
-"""What is read of an entry without a dialect, which is TrustGraph's; whatever else it holds is ignored."""
+TRUSTGRAPH_KEYS = ("prompt", "response-type", "schema", "object-schema", "answer-format")
+"""What is read of an entry without a dialect, which is TrustGraph's; whatever else it holds is ignored.
+
+All but the last are TrustGraph's own keys.
+"""
 
 TRUSTGRAPH_ALIASES = {
     "extract-with-ontologies": ["ontology-extract"],
@@ -48,6 +52,7 @@ _FORMATS_OF = {
     "many": ("json",),
     "fences": ("json",),
     "repair-by-model": ("json", "jsonl"),
+    "answer-format": ("json", "jsonl"),
 }
 
 _CONFIG_KEYS = {
@@ -60,6 +65,9 @@ _CONFIG_KEYS = {
     "presence-penalty": "presence_penalty",
     "stop": "stop_sequences",
 }
+
+
+AnswerFormat = Literal["none", "append", "needed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,10 @@ class PromptDefinition:
     its workspace's. `cache` is for how many seconds an answer may be given again, None for never.
     `escalation` says which answers are for somebody else to deal with; `repair_by_model` that after an answer
     of a wrong form an attempt shows that alone.
+
+    `answer_format` says whether the question ends with what its answer must be: "append", "none", or where it
+    is "needed" because no template names the keys. It never does where a template has that elsewhere, as the
+    term of that name; for "none" this is a term like others.
     """
 
     id: str
@@ -93,6 +105,7 @@ class PromptDefinition:
     cache: float | None = None
     escalation: Escalation | None = None
     repair_by_model: bool = False
+    answer_format: AnswerFormat = "none"
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -119,6 +132,10 @@ class PromptDefinition:
             check_terms(entry.get("terms", {}), Meter())
         except RenderError as error:
             raise PromptError(str(error), where=where, path="/terms") from error
+        if answer_format.TERM in entry.get("terms", {}) and entry.get("answer-format") != "none":
+            path = f"/terms/{answer_format.TERM}"
+            found, expected = answer_format.TERM, "another name"
+            raise PromptError(answer_format.RESERVED, where=where, path=path, found=found, expected=expected)
         contract, attempts = _contract(id, entry, where, strict=not theirs), entry.get("attempts", 1)
         if entry.get("repair-by-model") and attempts < 2:
             raise PromptError(
@@ -142,6 +159,7 @@ class PromptDefinition:
             cache=_seconds(entry.get("cache", False)),
             escalation=Escalation(**entry["escalate"]) if "escalate" in entry else None,
             repair_by_model=entry.get("repair-by-model", False),
+            answer_format=entry.get("answer-format", "none" if theirs else "needed"),
         )
 
     def under(self, system: Template) -> PromptDefinition:
@@ -151,7 +169,7 @@ class PromptDefinition:
     def missing(self, terms: Iterable[str]) -> list[str]:
         """The terms that its templates need and that neither `terms` nor the prompt itself has."""
         required = self.template.needs.required | self.system.needs.required
-        return sorted(required.difference(terms, self.terms))
+        return sorted(required.difference(terms, self.terms, self._reserved))
 
     def require(self, terms: Iterable[str]) -> None:
         """Raise `RequestError` (type `missing-term`) where a template of our own dialect needs more terms.
@@ -173,10 +191,48 @@ class PromptDefinition:
         }
         return "; ".join(f"{who} needs the term {', '.join(terms)}" for who, terms in whose.items() if terms)
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The terms that its templates name, and others give."""
+        return (self.template.needs.named | self.system.needs.named) - self._reserved
+
     def question(self, terms: Mapping[str, object], *, share: float = 1.0) -> Question:
-        """The question with `terms` filled in, over the prompt's own. Raises as `Template.render`."""
-        merged = {**self.terms, **terms}
-        return Question(self.system.render(merged, share=share), self.template.render(merged, share=share))
+        """The question with `terms` filled in, over the prompt's own, and with what its answer must be.
+
+        Raises as `Template.render`, and `RenderError` for a term of a reserved name.
+        """
+        if not self._reserved.isdisjoint(terms):
+            raise RenderError(f"{self.id}: {answer_format.RESERVED}")
+        merged = {**self.terms, **terms, **dict.fromkeys(self._reserved, self._instructions)}
+        system, prompt = self.system.render(merged, share=share), self.template.render(merged, share=share)
+        at_end = "" if self._says_format else self._instructions
+        return Question(system, answer_format.ending(prompt, at_end))
+
+    @cached_property
+    def unnamed_keys(self) -> list[str]:
+        """The keys for whose sake the question ends with what its answer must be; none where it does not.
+
+        They are those that the answer must have and no template names.
+        """
+        if self.answer_format != "needed" or self._says_format:
+            return []
+        return answer_format.unnamed(self.contract, f"{self.system.needs.fixed}\n{self.template.needs.fixed}")
+
+    @cached_property
+    def _instructions(self) -> str:
+        """What the answer must be, where the question says it."""
+        is_said = self.answer_format == "append" or self._says_format or self.unnamed_keys
+        return self.contract.instructions() if is_said else ""
+
+    @property
+    def _says_format(self) -> bool:
+        """Whether a template has it where its author wants it."""
+        return not self._reserved.isdisjoint(self.template.needs.named | self.system.needs.named)
+
+    @property
+    def _reserved(self) -> frozenset[str]:
+        """Terms that nobody else gives."""
+        return frozenset() if self.answer_format == "none" else frozenset((answer_format.TERM,))
 
     @cached_property
     def version(self) -> str:
@@ -193,6 +249,7 @@ class PromptDefinition:
             "attempts": self.attempts,
             "escalation": None if self.escalation is None else asdict(self.escalation),
             "repair-by-model": self.repair_by_model,
+            "answer-format": self.answer_format,
             "terms": self.terms,
         }
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
