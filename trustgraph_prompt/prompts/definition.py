@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from trustgraph_prompt.authored import check
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.held import held_to
 from trustgraph_prompt.errors import (
     ContractError,
     PromptError,
@@ -53,6 +54,7 @@ _FORMATS_OF = {
     "fences": ("json",),
     "repair-by-model": ("json", "jsonl"),
     "answer-format": ("json", "jsonl"),
+    "native": ("jsonl",),
 }
 
 _CONFIG_KEYS = {
@@ -85,7 +87,8 @@ class PromptDefinition:
     `terms` are values of terms that a request leaves out. `system` is the prompt's own if `own_system`, else
     its workspace's. `cache` is for how many seconds an answer may be given again, None for never.
     `escalation` says which answers are for somebody else to deal with; `repair_by_model` that after an answer
-    of a wrong form an attempt shows that alone.
+    of a wrong form an attempt shows that alone; `native_items` that a server may be asked for the objects of
+    a jsonl answer as `{"items": […]}`.
 
     `answer_format` says whether the question ends with what its answer must be: "append", "none", or where it
     is "needed" because no template names the keys. It never does where a template has that elsewhere, as the
@@ -106,6 +109,7 @@ class PromptDefinition:
     escalation: Escalation | None = None
     repair_by_model: bool = False
     answer_format: AnswerFormat = "none"
+    native_items: bool = False
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -145,6 +149,14 @@ class PromptDefinition:
                 found=attempts,
                 expected="2 or more",
             )
+        if "native" in entry and held_to(contract, items=True) is None:
+            raise PromptError(
+                "no server can be held to this",
+                where=where,
+                path="/native",
+                found=entry["native"],
+                expected="a schema, one for all versions, of objects without a key `items`",
+            )
         return cls(
             id=id,
             template=_template(entry["prompt"], dialect, where, "/prompt"),
@@ -159,6 +171,7 @@ class PromptDefinition:
             cache=_seconds(entry.get("cache", False)),
             escalation=Escalation(**entry["escalate"]) if "escalate" in entry else None,
             repair_by_model=entry.get("repair-by-model", False),
+            native_items="native" in entry,
             answer_format=entry.get("answer-format", "none" if theirs else "needed"),
         )
 
@@ -250,6 +263,7 @@ class PromptDefinition:
             "escalation": None if self.escalation is None else asdict(self.escalation),
             "repair-by-model": self.repair_by_model,
             "answer-format": self.answer_format,
+            "native": self.native_items,
             "terms": self.terms,
         }
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
