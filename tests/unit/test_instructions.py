@@ -131,6 +131,16 @@ def test_what_words_say_badly_is_shown_as_a_schema(keyword: Any) -> None:
     assert f'"{next(iter(keyword))}"' in text
 
 
+def test_what_stands_beside_a_reference_is_not_lost() -> None:
+    schema = {"$ref": "#/$defs/A", "required": ["b"], "$defs": {"A": {"type": "object", "required": ["a"]}}}
+    assert '"b"' in told(schema)
+    assert '"a"' in told(schema)
+
+
+def test_a_key_that_must_not_be_there_is_not_asked_for() -> None:
+    assert keys({"properties": {"a": {}, "b": False}}) == ['- "a" (value, optional)']
+
+
 def test_a_keyword_that_nobody_knows_is_passed_over() -> None:
     assert keys({"properties": {"a": {"type": "string", "x-of-ours": ["text"]}}}) == [
         '- "a" (string, optional)'

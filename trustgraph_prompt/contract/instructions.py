@@ -87,7 +87,9 @@ _UNSAID = frozenset(
 )
 """Keywords that are easier to read than to say: a schema that has one is shown as it is."""
 
-_OF_OBJECTS = ("properties", "required", "additionalProperties")
+_OF_OBJECTS = frozenset(("properties", "required", "additionalProperties"))
+_SAID_ALONE = _OF_OBJECTS | {"anyOf", "oneOf", "type", "enum", "const", "items"}
+"""Keywords that say something else beside a reference, or alternatives."""
 
 
 class _Unsaid(Exception):
@@ -132,6 +134,8 @@ class _Words:
         self._steps -= 1
         if self._steps < 0:
             raise _TooLong
+        if isinstance(schema, Mapping) and "$ref" in schema and not _SAID_ALONE.isdisjoint(schema):
+            raise _Unsaid
         schema = self._references.followed(schema)
         if schema is None:
             return _ANYTHING, []
@@ -142,12 +146,12 @@ class _Words:
         above = (*above, id(schema))
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
-                if schema.keys() & {"anyOf", "oneOf", "type", "enum", "items", *_OF_OBJECTS} != {keyword}:
+                if schema.keys() & _SAID_ALONE != {keyword}:
                     raise _Unsaid
                 return self._one_of(schema[keyword], above)
         if "const" in schema or "enum" in schema:
             return _values([schema["const"]] if "const" in schema else schema["enum"]), []
-        types = schema.get("type", "object" if schema.keys() & set(_OF_OBJECTS) else [])
+        types = schema.get("type", "object" if schema.keys() & _OF_OBJECTS else [])
         return self._of_types([types] if isinstance(types, str) else types, schema, above)
 
     def _of_types(
@@ -156,7 +160,7 @@ class _Words:
         kinds, lines = [], []
         for name in sorted(types, key=lambda name: name == "null"):
             kind = _TYPES[name] or name
-            if name == "object" and schema.keys() & set(_OF_OBJECTS) and len(above) <= self._levels:
+            if name == "object" and schema.keys() & _OF_OBJECTS and len(above) <= self._levels:
                 lines = list(self._keys(schema, above))
                 kind = _KEYS_BELOW if lines else kind
                 kind += " and no others" if lines and schema.get("additionalProperties") is False else ""
@@ -184,7 +188,7 @@ class _Words:
     def _keys(self, schema: Mapping[str, Any], above: tuple[int, ...]) -> Iterator[str]:
         """A line for each key, and under it, further right, those of the objects that it holds."""
         required = schema.get("required", ())
-        keys = {**schema.get("properties", {})}
+        keys = {name: value for name, value in schema.get("properties", {}).items() if value is not False}
         for name in required:
             keys.setdefault(name, True)
         for number, (name, value) in enumerate(keys.items()):
