@@ -141,7 +141,7 @@ async def test_the_records_of_what_gave_nothing_are_found(house: House) -> None:
     flow = house.flow()
     answers = await house.hear(house.topic("answers"))
     said = {"chalk": CHALK, "flint": SORRY, "slate": "[]", "sand": ""}
-    await house.work(flow, lambda call: said[call.messages[-1].text.rpartition(" ")[2]])
+    await house.work(flow, lambda call: said[call.messages[-1].text.split("\n")[0].rpartition(" ")[2]])
     for number, text in enumerate(said, 1):
         await house.send(flow, "define", id=text, text=text)
         await answers.until(number)

@@ -523,3 +523,33 @@ def test_a_broker_that_is_away_ends_with_1(tmp_path: Path) -> None:
     assert result.stderr.startswith("error: ")
     assert "no such" in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_check_says_where_a_question_ends_with_what_its_answer_must_be_and_render_shows_it(
+    tmp_path: Path,
+) -> None:
+    schema = 'schema Peak:\n    name: string\n    height: float  "In metres."\n\n'
+    (tmp_path / "peaks.prompt").write_text(
+        f'{schema}prompt peaks expecting Peak[] as jsonl:\n    text: "Which?"\n'
+    )
+    entry = {"dialect": "jinja", "prompt": "Which?", "response-type": "json", "schema": {"required": ["a"]}}
+    (tmp_path / "export.json").write_text(json.dumps({"template.a": entry}))
+    checked = run("check", tmp_path / "peaks.prompt", tmp_path / "export.json")
+    assert checked.returncode == 0
+    assert "peaks.prompt:6:11: peaks never names its keys `name`, `height`, so" in checked.stderr
+    assert "export.json template.a: a never names its key `a`, so" in checked.stderr
+    assert checked.stdout.count("OK ") == 2
+    (verdict,) = json.loads(run("check", tmp_path / "peaks.prompt", "--json").stdout)
+    assert verdict["ok"]
+    assert "{{ answer_format }}" in verdict["warnings"][0]
+
+    shown = run("render", "peaks", "--templates", tmp_path / "peaks.prompt").stdout
+    assert "\nWhich?\n\nAnswer with JSON objects" in shown
+    assert '\n- "height" (number): In metres.\n' in shown
+
+
+def test_check_refuses_a_term_of_the_reserved_name(tmp_path: Path) -> None:
+    (tmp_path / "p.prompt").write_text('prompt p:\n    terms: {answer_format: "x"}\n    text: "Which?"\n')
+    result = run("check", tmp_path / "p.prompt")
+    assert result.returncode == 2
+    assert "p.prompt:2:28 /terms/answer_format: the term `answer_format` is reserved" in result.stderr

@@ -33,7 +33,7 @@ async def test_the_model_sees_its_answer_what_is_wrong_and_the_schema_alone(
     (message,) = script.calls[1].messages
     assert message.role == "user"
     assert answer in message.text
-    assert '"integer"' in message.text
+    assert '"n" (whole number)' in message.text
     assert QUESTION not in message.text
     assert not script.calls[1].schema_in_words
 

@@ -495,9 +495,9 @@ def test_instructions_show_what_a_model_needs_and_no_more() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "Answer with one JSON value"),
+        ({}, "Answer with one JSON object"),
         ({"many": True}, "Answer with a JSON array"),
-        ({"format": "jsonl"}, "each on one line of its own"),
+        ({"format": "jsonl"}, "one object per line"),
     ],
 )
 def test_instructions_say_how_the_answer_is_laid_out(options: Any, words: str) -> None:

@@ -71,6 +71,7 @@ def test_an_entry_says_all_that_a_worker_needs() -> None:
         "extra": "forbid",
         "coerce": True,
         "fences": "strict",
+        "answer-format": "none",
     }
 
 

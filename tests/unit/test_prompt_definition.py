@@ -65,7 +65,7 @@ def test_our_entries_say_everything_about_a_prompt() -> None:
             "presence-penalty": 0.5,
         },
     )
-    assert prompt.question({"b": "B"}).prompt == "1B"
+    assert prompt.question({"b": "B"}).prompt == f"1B\n\n{prompt.contract.instructions()}"
     assert prompt.question({"a": "A"}).system == "Sys A"
     assert prompt.contract.format == "json"
     assert (prompt.aliases, prompt.attempts, prompt.description) == (("q",), 3, "d")
@@ -104,6 +104,8 @@ def test_both_names_of_the_ontology_prompt_are_one_prompt() -> None:
         {"response_type": "json", "schema": OBJECT, "invariants": [{"rule": "a > 1"}]},
         {"response_type": "json", "versions": {"1.0": OBJECT}},
         {"response_type": "json", "schema": OBJECT, "many": True},
+        {"response_type": "jsonl", "schema": OBJECT, "native": "items"},
+        {"response_type": "jsonl", "schema": OBJECT, "answer_format": "none"},
         {"response_type": "json", "schema": OBJECT, "fences": "one"},
         {"model": {"temperature": 1}},
         {"model": {"name": "gemma"}},

@@ -100,7 +100,8 @@ def test_what_it_says_is_what_a_worker_serves(file: Path) -> None:
     file.write_text(FILE)
     prompts = PromptSet.build(files.load(file))
     definition, question = prompts.question("look", {"code": "x = 1"})
-    assert (question.system, question.prompt) == ("Be exact.", "Review x = 1.")
+    assert question.system == "Be exact."
+    assert question.prompt == f"Review x = 1.\n\n{definition.contract.instructions()}"
     assert (definition.config.model, definition.config.max_tokens, definition.attempts) == ("gemma", 400, 2)
     assert definition.escalation is not None
     assert definition.escalation.holds("I cannot.")

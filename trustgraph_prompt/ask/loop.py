@@ -170,7 +170,7 @@ class _Asking:
         call = Call(
             messages,
             config=step.config.at_most(allowed),
-            response_schema=held_to(contract),
+            response_schema=held_to(contract, items=self._prompt.native_items),
             schema_in_words=step.schema_in_words,
             labels={"prompt": self._prompt.id, "call": str(len(self.harvest.calls) + 1), "why": why},
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.held import held_to
 from trustgraph_prompt.errors import Reason, excerpt
 from trustgraph_prompt.llm import Message
 from trustgraph_prompt.prompts import Question
@@ -72,15 +74,17 @@ def correction(
     somebody else gives the `feedback`, what it is about: the answer.
     """
     *system, user = opening(question)
+    form = "" if feedback else _form(said.contract)
     may_mean_nothing = said.contract.format == "jsonl" and said.reason in _WITHOUT_OBJECTS
     or_nothing = _OR_NOTHING if may_mean_nothing else ""
     if not answer.strip():
         # an assistant has to have said something, and some servers want the roles to alternate
+        form = "" if form.strip() in user.text else form
         problem = feedback(said) if feedback else _EMPTY + or_nothing
-        return [*system, Message("user", f"{user.text}\n\n{problem}")]
+        return [*system, Message("user", f"{user.text}\n\n{problem}{form}")]
     shown = excerpt(answer, VALUES_SHOWN) if feedback else _shown_of(answer, said)
     problem = feedback(said) if feedback else _AGAIN.format(problem=_problem(said).rstrip(".")) + or_nothing
-    return [*system, user, Message("assistant", shown), Message("user", problem)]
+    return [*system, user, Message("assistant", shown), Message("user", f"{problem}{form}")]
 
 
 def continuation(question: Question, objects: Sequence[Any]) -> list[Message]:
@@ -104,12 +108,13 @@ def shown(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
     return tuple(kept)
 
 
-def putting_right(question: Question, refused: Sequence[Rejected]) -> list[Message]:
+def putting_right(question: Question, refused: Sequence[Rejected], contract: Contract) -> list[Message]:
     """The question, objects of the answer that were refused, and why."""
+    demand = _PUT_RIGHT.format(objects=_number(refused), problems=_problems(refused))
     return [
         *opening(question),
         Message("assistant", _raw(refused)),
-        Message("user", _PUT_RIGHT.format(objects=_number(refused), problems=_problems(refused))),
+        Message("user", f"{demand}{_form(contract)}"),
     ]
 
 
@@ -126,6 +131,12 @@ def repair(answer: str, said: Outcome, refused: Sequence[Rejected]) -> list[Mess
             ),
         )
     ]
+
+
+def _form(contract: Contract) -> str:
+    """What the answer must be, unless its provider is told the schema: that tells the model, if need be."""
+    instructions = contract.instructions() if held_to(contract) is None else ""
+    return f"\n\n{instructions}" if instructions else ""
 
 
 def _raw(refused: Sequence[Rejected]) -> str:

@@ -96,10 +96,10 @@ class Plan:
             conversation = messages.repair(last.text, last.outcome, refused)
             return Step("repair", conversation, self._config, refused=refused)
         if refused:
-            conversation = messages.putting_right(self._question, refused)
+            conversation = messages.putting_right(self._question, refused, last.outcome.contract)
         else:
             conversation = messages.correction(self._question, last.text, last.outcome, self._feedback)
-        in_words = self._feedback is None
+        in_words = self._feedback is None and last.outcome.contract.format == "json"
         return Step("invalid", conversation, self._config, refused=refused, schema_in_words=in_words)
 
     def _may_be_repaired(self, last: Reply, refused: tuple[Rejected, ...]) -> bool:

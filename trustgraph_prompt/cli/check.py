@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from trustgraph_prompt.cli import options, output
-from trustgraph_prompt.errors import ConfigError
+from trustgraph_prompt.errors import ConfigError, excerpt
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.prompts import PromptDefinition
     from trustgraph_prompt.prompts.files import PromptFiles
     from trustgraph_prompt.worker.flow import Flow
 
@@ -21,16 +22,23 @@ EXAMPLE = "Example:  trustgraph-prompt check templates/ flows/ export.json"
 MAX_ERRORS = 20
 """How many errors of one file are told."""
 
+MAX_KEYS = 5
+"""How many keys a warning names."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """About one file, or one entry of an export; good where there are no errors."""
+    """About one file, or one entry of an export; good where there are no errors.
+
+    `warnings` say what somebody should look at all the same.
+    """
 
     place: str
     what: str
     errors: tuple[ConfigError, ...] = ()
     prompts: int = 0
     examples: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 def command(
@@ -59,6 +67,8 @@ def _print(verdict: Verdict) -> None:
         output.note(f"error  {error}")
     if (more := len(verdict.errors) - MAX_ERRORS) > 0:
         output.note(f"error  {verdict.place}: {more:,} more")
+    for warning in verdict.warnings:
+        output.note(f"warning: {warning}")
     if not verdict.errors:
         what = output.counted(verdict.prompts, "prompt") if verdict.prompts > 1 else verdict.what
         examples = f", {output.counted(verdict.examples, 'example')}" if verdict.examples else ""
@@ -114,11 +124,31 @@ def _judge_prompts(path: Path, read: PromptFiles, system: Mapping[str, str]) -> 
     from trustgraph_prompt.ask import try_examples
     from trustgraph_prompt.prompts import PromptSet
 
-    wrong = try_examples(PromptSet.build({**system, **read.entries}), read.examples)
+    prompts = PromptSet.build({**system, **read.entries})
+    wrong = try_examples(prompts, read.examples)
     errors = tuple(one for error in wrong for one in (error, *error.others))
     count = sum(key.startswith("template.") for key in read.entries)
     what = "prompt" if count else "system message" if read.entries else "no prompts"
-    return Verdict(str(path), what, errors, count, len(read.examples))
+    warnings = tuple(
+        warning
+        for id, prompt in prompts.prompts.items()
+        for warning in _warnings(read.places[f"template.{id}"].of("/text") or str(path), prompt)
+    )
+    return Verdict(str(path), what, errors, count, len(read.examples), warnings)
+
+
+def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
+    if keys := prompt.unnamed_keys:
+        yield (
+            f"{place}: {prompt.id} never names {_quoted(keys)}, so its question ends with what the answer "
+            "must be; write {{ answer_format }} where that is to stand"
+        )
+
+
+def _quoted(keys: list[str]) -> str:
+    more = ", …" if len(keys) > MAX_KEYS else ""
+    named = ", ".join(excerpt(f"`{key}`") for key in keys[:MAX_KEYS])
+    return f"{'its key' if len(keys) == 1 else 'its keys'} {named}{more}"
 
 
 def _judge_flows_together(flows: Mapping[Path, Flow]) -> Iterator[Verdict]:
@@ -152,11 +182,12 @@ def _judge_export(path: Path) -> Iterator[Verdict]:
     except ConfigError as error:
         yield Verdict(str(path), "export", (error,))
         return
-    refused = PromptSet.build(entries).refused
+    built = PromptSet.build(entries)
     for key in entries:
-        refusal = refused.get(key)
+        refusal, prompt = built.refused.get(key), built.prompts.get(key.removeprefix("template."))
         errors = () if refusal is None else (_in_file(refusal, str(path)),)
-        yield Verdict(f"{path} {key}", "entry", errors)
+        warnings = () if prompt is None else tuple(_warnings(f"{path} {key}", prompt))
+        yield Verdict(f"{path} {key}", "entry", errors, warnings=warnings)
 
 
 def _in_file(error: ConfigError, path: str) -> ConfigError:
@@ -179,6 +210,8 @@ def _as_json(verdict: Verdict) -> dict[str, Any]:
     result: dict[str, Any] = {"place": verdict.place, "what": verdict.what, "ok": not verdict.errors}
     if verdict.prompts:
         result |= {"prompts": verdict.prompts, "examples": verdict.examples}
+    if verdict.warnings:
+        result["warnings"] = verdict.warnings
     if verdict.errors:
         errors = [_error_as_json(error) for error in verdict.errors]
         result |= {"error": errors[0], "others": errors[1:]}

@@ -310,9 +310,8 @@ def terms(given: list[str] | None) -> dict[str, object]:
 def warn_of_terms(definition: PromptDefinition, given: Iterable[str]) -> None:
     """Say which terms the prompt does not know, and which it misses."""
     given = set(given)
-    named = definition.template.needs.named | definition.system.needs.named
-    for name in sorted(given - named):
-        known = ", ".join(sorted(named)) or "none"
+    for name in sorted(given - definition.named):
+        known = ", ".join(sorted(definition.named)) or "none"
         output.note(f"warning: {definition.id} does not use the term {name}; its terms: {known}")
     for name in definition.missing(given):
         output.note(f"warning: {definition.id} has nothing where its term {name} stands: --term {name}=…")

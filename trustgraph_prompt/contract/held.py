@@ -11,14 +11,19 @@ from trustgraph_prompt.contract.references import References
 _DEFINITIONS = ("$schema", "$defs", "definitions")
 
 
-def held_to(contract: Contract) -> Mapping[str, Any] | None:
+def held_to(contract: Contract, *, items: bool = False) -> Mapping[str, Any] | None:
     """The schema of the answer, the same whatever that says; None where there is none that servers take.
 
     They want an object at the root: of a list of objects it is one that holds the list, and is taken for the
     list when it is read. What the contract does beyond its schema (extra keys, conversion, repair, rules) is
     done afterwards: it leaves what meets the schema as it is, or refuses it either way.
+
+    With `items` a jsonl answer is held, too: to one object whose `items` are the objects. None where those
+    have a key of that name, and could be taken for it.
     """
     schema = contract.schema
+    if items and contract.format == "jsonl" and isinstance(schema, dict) and not contract.versions:
+        return None if contract.declares("items") else _wrapped(schema)
     if contract.format != "json" or contract.versions or not isinstance(schema, dict):
         return None
     if schema.get("type") != "object":

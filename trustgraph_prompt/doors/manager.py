@@ -18,8 +18,8 @@ import orjson
 from trustgraph_prompt.beside import beside
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.errors import ConfigError, ContractError, Issue, PromptError, Reason, RenderError
-from trustgraph_prompt.prompts import PromptDefinition, Template
-from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, system_template
+from trustgraph_prompt.prompts import PromptDefinition, Template, answer_format
+from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, AnswerFormat, system_template
 from trustgraph_prompt.prompts.template import Dialect
 from trustgraph_prompt.reader import Outcome, Stage, StreamReader, read
 from trustgraph_prompt.reader.reading import steps
@@ -49,6 +49,7 @@ class Prompt:
     object_schema: Mapping[str, Any] | bool | None = None
     dialect: Dialect = "ibis"
     system: Template | None = None
+    answer_format: AnswerFormat = "none"
 
     @cached_property
     def compiled(self) -> Template:
@@ -99,7 +100,7 @@ class PromptManager:
             prompt = self._prompt(id)
         except KeyError:
             raise RuntimeError("ID invalid") from None
-        return _rendered(id, prompt.compiled, self._terms(prompt, input))
+        return self._question(id, prompt, input)
 
     async def invoke(self, id: str, input: Mapping[str, Any], llm: Llm) -> Any:
         """Ask a model: a str for text, a JSON value for json, a list of objects for jsonl.
@@ -109,9 +110,9 @@ class PromptManager:
         left out with a warning.
         """
         prompt = self._prompt(id)
-        contract, terms = prompt.contract, self._terms(prompt, input)
-        system = _rendered(id, prompt.system or self.system_template, terms)
-        answer = await llm(system=system, prompt=_rendered(id, prompt.compiled, terms))
+        contract = prompt.contract
+        system = self._rendered(id, prompt, prompt.system or self.system_template, input)
+        answer = await llm(system=system, prompt=self._question(id, prompt, input))
         if answer is None:
             raise RuntimeError("LLM returned no response")
         if not isinstance(answer, str):
@@ -179,8 +180,22 @@ class PromptManager:
         names = (id, *TRUSTGRAPH_ALIASES.get(id, ()))
         return self.prompts[next((name for name in names if name in self.prompts), id)]
 
-    def _terms(self, prompt: Prompt, input: Mapping[str, Any]) -> dict[str, Any]:
-        return {**self.terms, **(prompt.terms or {}), **input}
+    def _question(self, id: str, prompt: Prompt, input: Mapping[str, Any]) -> str:
+        text = self._rendered(id, prompt, prompt.compiled, input)
+        if prompt.answer_format != "append" or answer_format.TERM in prompt.compiled.needs.named:
+            return text
+        return answer_format.ending(text, prompt.contract.instructions())
+
+    def _rendered(self, id: str, prompt: Prompt, template: Template, input: Mapping[str, Any]) -> str:
+        terms = {**self.terms, **(prompt.terms or {}), **input}
+        if prompt.answer_format != "none" and answer_format.TERM in template.needs.named:
+            if answer_format.TERM in input:
+                raise RuntimeError(f"Error in template: {id}: {answer_format.RESERVED}")
+            terms[answer_format.TERM] = prompt.contract.instructions()
+        try:
+            return template.render(terms)
+        except RenderError as error:
+            raise RuntimeError(f"Error in template: {id}: {error}") from error
 
 
 def _system(text: str) -> Template:
@@ -214,17 +229,13 @@ def _prompt(id: str, text: str) -> Prompt:
             prompt.contract = definition.contract
             prompt.terms = dict(definition.terms)
             prompt.system = definition.system if definition.own_system else None
+            prompt.answer_format = definition.answer_format
+        elif entry.get("answer-format") == "append":
+            prompt.answer_format = "append"
         _ = prompt.compiled
     except (ConfigError, orjson.JSONDecodeError) as error:
         raise RuntimeError(f"Error in template: {id}: {error}") from error
     return prompt
-
-
-def _rendered(id: str, template: Template, terms: Mapping[str, Any]) -> str:
-    try:
-        return template.render(terms)
-    except RenderError as error:
-        raise RuntimeError(f"Error in template: {id}: {error}") from error
 
 
 def _warn(text: str, outcome: Outcome) -> None:

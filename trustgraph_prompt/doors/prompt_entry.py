@@ -86,6 +86,7 @@ def _answer(output: StructuredOutputConfig) -> dict[str, Any]:
         "extra": contract.extra,
         "coerce": contract.coerce,
         "fences": contract.fences,
+        "answer-format": "none",  # the sections say it, or are not to
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from trustgraph_prompt.authored import check
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.held import held_to
 from trustgraph_prompt.errors import (
     ContractError,
     PromptError,
@@ -20,6 +21,7 @@ from trustgraph_prompt.errors import (
     excerpt,
 )
 from trustgraph_prompt.llm.records import RuntimeConfig
+from trustgraph_prompt.prompts import answer_format
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
 from trustgraph_prompt.prompts.limits import Meter, check_terms
@@ -28,8 +30,11 @@ from trustgraph_prompt.prompts.template import Template
 SYSTEM = Template.compile("Be helpful.", where="system")
 """The system message of a workspace that says none, as TrustGraph has it."""
 
-TRUSTGRAPH_KEYS = ("prompt", "response-type", "schema", "object-schema")
-"""What is read of an entry without a dialect, which is TrustGraph's; whatever else it holds is ignored."""
+TRUSTGRAPH_KEYS = ("prompt", "response-type", "schema", "object-schema", "answer-format")
+"""What is read of an entry without a dialect, which is TrustGraph's; whatever else it holds is ignored.
+
+All but the last are TrustGraph's own keys.
+"""
 
 TRUSTGRAPH_ALIASES = {
     "extract-with-ontologies": ["ontology-extract"],
@@ -49,6 +54,8 @@ _FORMATS_OF = {
     "fences": ("json",),
     "repair-by-model": ("json", "jsonl"),
     "echoes": ("json", "jsonl"),
+    "answer-format": ("json", "jsonl"),
+    "native": ("jsonl",),
 }
 
 _CONFIG_KEYS = {
@@ -61,6 +68,9 @@ _CONFIG_KEYS = {
     "presence-penalty": "presence_penalty",
     "stop": "stop_sequences",
 }
+
+
+AnswerFormat = Literal["none", "append", "needed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +89,12 @@ class PromptDefinition:
     `terms` are values of terms that a request leaves out. `system` is the prompt's own if `own_system`, else
     its workspace's. `cache` is for how many seconds an answer may be given again, None for never.
     `escalation` says which answers are for somebody else to deal with; `repair_by_model` that after an answer
-    of a wrong form an attempt shows that alone; `keeps_echoes` that an example of its texts may be an answer.
+    of a wrong form an attempt shows that alone; `keeps_echoes` that an example of its texts may be an answer;
+    `native_items` that a server may be asked for the objects of a jsonl answer as `{"items": […]}`.
+
+    `answer_format` says whether the question ends with what its answer must be: "append", "none", or where it
+    is "needed" because no template names the keys. It never does where a template has that elsewhere, as the
+    term of that name; for "none" this is a term like others.
     """
 
     id: str
@@ -96,6 +111,8 @@ class PromptDefinition:
     escalation: Escalation | None = None
     repair_by_model: bool = False
     keeps_echoes: bool = False
+    answer_format: AnswerFormat = "none"
+    native_items: bool = False
 
     @classmethod
     def from_entry(cls, id: str, entry: Mapping[str, Any], *, where: str | None = None) -> PromptDefinition:
@@ -122,6 +139,10 @@ class PromptDefinition:
             check_terms(entry.get("terms", {}), Meter())
         except RenderError as error:
             raise PromptError(str(error), where=where, path="/terms") from error
+        if answer_format.TERM in entry.get("terms", {}) and entry.get("answer-format") != "none":
+            path = f"/terms/{answer_format.TERM}"
+            found, expected = answer_format.TERM, "another name"
+            raise PromptError(answer_format.RESERVED, where=where, path=path, found=found, expected=expected)
         contract, attempts = _contract(id, entry, where, strict=not theirs), entry.get("attempts", 1)
         if entry.get("repair-by-model") and attempts < 2:
             raise PromptError(
@@ -133,6 +154,14 @@ class PromptDefinition:
             )
         template = _template(entry["prompt"], dialect, where, "/prompt")
         _check_sources(contract, template, entry, where)
+        if "native" in entry and held_to(contract, items=True) is None:
+            raise PromptError(
+                "no server can be held to this",
+                where=where,
+                path="/native",
+                found=entry["native"],
+                expected="a schema, one for all versions, of objects without a key `items`",
+            )
         return cls(
             id=id,
             template=template,
@@ -148,6 +177,8 @@ class PromptDefinition:
             escalation=Escalation(**entry["escalate"]) if "escalate" in entry else None,
             repair_by_model=entry.get("repair-by-model", False),
             keeps_echoes=entry.get("echoes") == "keep",
+            native_items="native" in entry,
+            answer_format=entry.get("answer-format", "none" if theirs else "needed"),
         )
 
     def under(self, system: Template) -> PromptDefinition:
@@ -163,7 +194,7 @@ class PromptDefinition:
     def missing(self, terms: Iterable[str]) -> list[str]:
         """The terms that its templates need and that neither `terms` nor the prompt itself has."""
         required = self.template.needs.required | self.system.needs.required
-        return sorted(required.difference(terms, self.terms))
+        return sorted(required.difference(terms, self.terms, self._reserved))
 
     def require(self, terms: Iterable[str]) -> None:
         """Raise `RequestError` (type `missing-term`) where a template of our own dialect needs more terms.
@@ -185,11 +216,49 @@ class PromptDefinition:
         }
         return "; ".join(f"{who} needs the term {', '.join(terms)}" for who, terms in whose.items() if terms)
 
+    @property
+    def named(self) -> frozenset[str]:
+        """The terms that its templates name, and others give."""
+        return (self.template.needs.named | self.system.needs.named) - self._reserved
+
     def question(self, terms: Mapping[str, object], *, share: float = 1.0) -> Question:
-        """The question with `terms` filled in, over the prompt's own. Raises as `Template.render`."""
+        """The question with `terms` filled in, over the prompt's own, and with what its answer must be.
+
+        Raises as `Template.render`, and `RenderError` for a term of a reserved name.
+        """
+        if not self._reserved.isdisjoint(terms):
+            raise RenderError(f"{self.id}: {answer_format.RESERVED}")
         merged = {**self.terms, **terms}
-        system, prompt = self.system.render(merged, share=share), self.template.render(merged, share=share)
-        return Question(system, prompt, merged)
+        written = {**merged, **dict.fromkeys(self._reserved, self._instructions)}
+        system, prompt = self.system.render(written, share=share), self.template.render(written, share=share)
+        at_end = "" if self._says_format else self._instructions
+        return Question(system, answer_format.ending(prompt, at_end), merged)
+
+    @cached_property
+    def unnamed_keys(self) -> list[str]:
+        """The keys for whose sake the question ends with what its answer must be; none where it does not.
+
+        They are those that the answer must have and no template names.
+        """
+        if self.answer_format != "needed" or self._says_format:
+            return []
+        return answer_format.unnamed(self.contract, f"{self.system.needs.fixed}\n{self.template.needs.fixed}")
+
+    @cached_property
+    def _instructions(self) -> str:
+        """What the answer must be, where the question says it."""
+        is_said = self.answer_format == "append" or self._says_format or self.unnamed_keys
+        return self.contract.instructions() if is_said else ""
+
+    @property
+    def _says_format(self) -> bool:
+        """Whether a template has it where its author wants it."""
+        return not self._reserved.isdisjoint(self.template.needs.named | self.system.needs.named)
+
+    @property
+    def _reserved(self) -> frozenset[str]:
+        """Terms that nobody else gives."""
+        return frozenset() if self.answer_format == "none" else frozenset((answer_format.TERM,))
 
     @cached_property
     def version(self) -> str:
@@ -207,6 +276,8 @@ class PromptDefinition:
             "escalation": None if self.escalation is None else asdict(self.escalation),
             "repair-by-model": self.repair_by_model,
             **({"echoes": "keep"} if self.keeps_echoes else {}),
+            **({"answer-format": self._instructions} if self._instructions else {}),
+            **({"native": "items"} if self.native_items else {}),
             "terms": self.terms,
         }
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()

@@ -49,6 +49,16 @@ SCHEMA: Mapping[str, Any] = {
             "description": "Which code fences count: any that holds a valid value; strict, where blocks say "
             "json, the whole of one and nothing else; or one, and several that differ are an error (json).",
         },
+        "native": {
+            "enum": ["items"],
+            "description": "How a server that holds answers to schemas is asked for many objects (jsonl): "
+            "for one whose items they are. If left out, it is asked without the schema.",
+        },
+        "answer-format": {
+            "enum": ["append", "none"],
+            "description": "Whether the question ends with what its answer must be, unless it has that at "
+            "{{ answer_format }}; if left out, it does where it does not name the keys.",
+        },
         "repair": {
             "type": "boolean",
             "default": False,

@@ -1,4 +1,4 @@
-"""Which terms a template names, read off its syntax tree."""
+"""Which terms a template names, and what else it says, read off its syntax tree."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from jinja2 import nodes
 
 
 class Needs(NamedTuple):
-    """`named` are all terms, `required` those whose absence the template does not provide for."""
+    """`named` are all terms, `required` those whose absence the template does not provide for.
+
+    `fixed` is all text that comes from no term.
+    """
 
     named: frozenset[str]
     required: frozenset[str]
+    fixed: str
 
 
 def needs(tree: nodes.Template) -> Needs:
@@ -24,7 +28,8 @@ def needs(tree: nodes.Template) -> Needs:
     bound = {name.name for name in tree.find_all(nodes.Name) if name.ctx != "load"} | {"loop"}
     named = frozenset(_names(tree) - bound)
     optional = {name for asked in _asked(tree) for name in _names(asked)}
-    return Needs(named, named - optional)
+    fixed = "".join(data.data for data in tree.find_all(nodes.TemplateData))
+    return Needs(named, named - optional, fixed)
 
 
 def _names(node: nodes.Node) -> set[str]:

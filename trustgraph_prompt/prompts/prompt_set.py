@@ -9,6 +9,7 @@ from typing import NamedTuple
 import orjson
 
 from trustgraph_prompt.errors import ConfigError, PromptError, RequestError, excerpt, without_frames
+from trustgraph_prompt.prompts.answer_format import TERM
 from trustgraph_prompt.prompts.definition import SYSTEM, PromptDefinition, Question, system_template
 from trustgraph_prompt.prompts.template import Template
 
@@ -112,7 +113,7 @@ def _unmet(system: Template, prompts: Mapping[str, PromptDefinition]) -> str:
     """
     served = {id: prompt for id, prompt in prompts.items() if prompt.system is system}
     lacking = {
-        id: system.needs.required.difference(prompt.template.needs.named, prompt.terms)
+        id: system.needs.required.difference(prompt.template.needs.named, prompt.terms, (TERM,))
         for id, prompt in served.items()
         if prompt.template.dialect == "jinja"
     }

@@ -18,6 +18,7 @@ from trustgraph_prompt.language.nodes import PromptDef
 from trustgraph_prompt.language.spell import spell_type
 from trustgraph_prompt.llm import RuntimeConfig
 from trustgraph_prompt.prompts import PromptDefinition, Question, Template
+from trustgraph_prompt.prompts.answer_format import TERM
 from trustgraph_prompt.prompts.prompt_file import Types, definition_of
 from trustgraph_prompt.reader import Outcome
 
@@ -42,7 +43,10 @@ class Asked:
 
     def question(self, terms: Mapping[str, Any]) -> Question:
         """The question, and at its end how to answer it. Raises `RequestError` for terms that are missing."""
-        question, instructions = self.spoken(terms), self.definition.contract.instructions(WORDING)
+        question = self.spoken(terms)
+        if TERM in self.definition.template.needs.named:
+            return question
+        instructions = self.definition.contract.instructions(WORDING)
         return replace(question, prompt=f"{question.prompt}\n\n{instructions}") if instructions else question
 
 
@@ -53,11 +57,12 @@ def from_text(
     by_default = _OF_LINES if declared.layout == "jsonl" else _OF_JSON
     definition = definition_of(file, declared, types=types, defaults=by_default, where=where)
     system = Template.compile(file.system, where="system") if file.system else _NO_SYSTEM
-    definition = definition.under(system)
+    definition = replace(definition.under(system), answer_format="none")
+    told = {TERM: definition.contract.instructions(WORDING)}
 
     def spoken(terms: Mapping[str, Any]) -> Question:
-        definition.require(terms)
-        return definition.question(terms)
+        definition.require({**terms, **told})
+        return definition.question({**terms, **told})
 
     expecting = declared.expecting
     spec = PromptSpec(

@@ -1,0 +1,200 @@
+"""What a model is told of an answer, in words: short, bounded, no example that could be taken for one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract.instructions import MAX_SAID
+
+LINES: dict[str, Any] = {"format": "jsonl"}
+
+VOLCANOES = """
+schema Rock:
+    kind: "basalt" | "pumice"
+
+schema Volcano:
+    name: string  "As the passage
+      writes it."
+    height: float?  "In metres."
+    active: bool
+    rocks: Rock[]
+    found: Rock?
+"""
+
+
+def told(schema: Any, **options: Any) -> str:
+    return Contract.from_schema(schema, **options).instructions()
+
+
+def keys(schema: Any, **options: Any) -> list[str]:
+    return [line for line in told(schema, **options).splitlines() if line.lstrip().startswith("- ")]
+
+
+def test_the_keys_are_named_with_their_types_and_descriptions() -> None:
+    contract = Contract.language(VOLCANOES.replace("\n      ", " "), format="jsonl")["Volcano"]
+    assert contract.instructions() == (
+        "Answer with JSON objects with the keys below, one object per line.\n\n"
+        '- "name" (string): As the passage writes it.\n'
+        '- "height" (number or null, optional): In metres.\n'
+        '- "active" (true or false)\n'
+        '- "rocks" (array of objects with the keys below)\n'
+        '  - "kind" ("basalt" or "pumice")\n'
+        '- "found" (object with the keys below or null, optional)\n'
+        '  - "kind" ("basalt" or "pumice")\n\n'
+        "No array around them, no commas between the lines; [] where there is none. "
+        "Write nothing else: no explanation, no Markdown, no code fence."
+    )
+
+
+def test_no_line_is_an_object_that_could_be_given_back() -> None:
+    example = {"name": "Etna", "height": 3403}
+    schema = {"type": "object", "properties": {"name": {"examples": ["Etna"]}}, "examples": [example]}
+    assert "Etna" not in told(schema, **LINES)
+
+
+def test_of_several_kinds_each_is_told() -> None:
+    kinds = [
+        {"description": "A peak.", "properties": {"type": {"const": "peak"}, "height": {"minimum": 0}}},
+        {"required": ["type", "length"], "properties": {"type": {"const": "river"}}},
+    ]
+    assert told({"oneOf": [{"type": "object", **kind} for kind in kinds]}, **LINES).splitlines()[:8] == [
+        "Answer with JSON objects of one of the kinds below, one object per line.",
+        "",
+        "1. object with the keys below: A peak.",
+        '   - "type" (always "peak", optional)',
+        '   - "height" (value, at least 0, optional)',
+        "2. object with the keys below:",
+        '   - "type" (always "river")',
+        '   - "length" (value)',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "begins"),
+    [
+        (None, {}, "Answer with one JSON value.\nWrite"),
+        (None, LINES, "Answer with JSON objects, one object per line.\nNo array"),
+        ({"type": "string"}, {"many": True}, "Answer with a JSON array of strings.\n"),
+        ({"type": ["integer", "null"]}, {}, "Answer with one JSON whole number or null.\n"),
+        ({"enum": ["a", "b"]}, {"many": True}, 'Answer with a JSON array of values, each "a" or "b".\n'),
+        (
+            {"type": "array", "items": {"type": "integer"}},
+            {},
+            "Answer with one JSON array of whole numbers.\n",
+        ),
+        ({"const": True}, {}, "Answer with one JSON value: always true.\n"),
+        ({"type": "object"}, {}, "Answer with one JSON object.\n"),
+        (
+            {"required": ["a"], "additionalProperties": False},
+            {},
+            "Answer with one JSON object with the keys b",
+        ),
+    ],
+)
+def test_what_is_no_object_is_told_in_a_word(schema: Any, options: Any, begins: str) -> None:
+    assert told(schema, **options).startswith(begins)
+
+
+def test_bounds_other_keys_and_circles_are_told() -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "share": {"type": "number", "minimum": 0, "maximum": 1},
+            "code": {"type": "string", "pattern": "^[A-Z]+$"},
+            "counts": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "parts": {"type": "array", "items": {"$ref": "#"}},
+        },
+        "additionalProperties": False,
+    }
+    assert "with the keys below and no others." in told(schema)
+    assert keys(schema) == [
+        '- "share" (number, at least 0, at most 1, optional)',
+        '- "code" (string, matching "^[A-Z]+$", optional)',
+        '- "counts" (object with the keys below, optional)',
+        "  - any key (whole number)",
+        '- "parts" (array of objects as above, optional)',
+    ]
+
+
+@pytest.mark.parametrize(
+    "keyword", [{"not": {"required": ["error"]}}, {"if": {}}, {"anyOf": [{"minProperties": 1}]}]
+)
+def test_what_words_say_badly_is_shown_as_a_schema(keyword: Any) -> None:
+    text = told({"type": "object", "properties": {"a": {}}, **keyword}, **LINES)
+    assert text.startswith(
+        "Answer with JSON objects valid against the JSON Schema below, one object per line.\n\n{"
+    )
+    assert f'"{next(iter(keyword))}"' in text
+
+
+def test_what_stands_beside_a_reference_is_not_lost() -> None:
+    schema = {"$ref": "#/$defs/A", "required": ["b"], "$defs": {"A": {"type": "object", "required": ["a"]}}}
+    assert '"b"' in told(schema)
+    assert '"a"' in told(schema)
+
+
+def test_a_key_that_must_not_be_there_is_not_asked_for() -> None:
+    assert keys({"properties": {"a": {}, "b": False}}) == ['- "a" (value, optional)']
+
+
+def test_a_keyword_that_nobody_knows_is_passed_over() -> None:
+    assert keys({"properties": {"a": {"type": "string", "x-of-ours": ["text"]}}}) == [
+        '- "a" (string, optional)'
+    ]
+
+
+def test_names_and_descriptions_say_nothing_but_themselves() -> None:
+    odd = 'a"b\n{{ x }} {keys}'
+    description = "{{ text }} {% raw %}\n\n{kind} {kinds} {schema} # not a heading"
+    (line,) = keys({"properties": {odd: {"enum": ["{kinds}", None], "description": description}}}, **LINES)
+    assert json.dumps(odd) in line
+    assert '("{kinds}" or null, optional)' in line
+    assert line.endswith(": {{ text }} {% raw %} {kind} {kinds} {schema} # not a heading")
+
+
+WIDE: dict[str, Any] = {
+    f"key {number}": {"type": "string", "description": "x" * 500} for number in range(1_900)
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": WIDE},
+        {"type": "object", "properties": WIDE, "not": {"required": ["error"]}},
+        {"type": "object", "properties": {"a": {"enum": ["x" * 400] * 20 + [f"y{n}" for n in range(5_000)]}}},
+        {"anyOf": [{"type": "object", "required": [f"a{number}"]} for number in range(1_900)]},
+        {"anyOf": [{"type": "string", "minLength": number} for number in range(1_900)]},
+        {
+            "$ref": "#/$defs/d0",
+            "$defs": {
+                "d30": {},
+                **{
+                    f"d{level}": {
+                        "properties": {name: {"$ref": f"#/$defs/d{level + 1}"} for name in "abcdef"}
+                    }
+                    for level in range(30)
+                },
+            },
+        },
+    ],
+    ids=["keys", "shown", "values", "kinds", "types", "references"],
+)
+@pytest.mark.parametrize("options", [{}, LINES], ids=["json", "jsonl"])
+def test_the_instructions_are_bounded(schema: Any, options: Any) -> None:
+    assert 100 < len(told(schema, **options)) < 2 * MAX_SAID + 2_000
+
+
+def test_of_too_many_keys_the_first_are_told() -> None:
+    told_of = keys({"type": "object", "properties": WIDE, "required": list(WIDE)})
+    assert told_of[0] == '- "key 0" (string)'
+    assert told_of[-1] == f"- … and {1_900 - len(told_of) + 1:,} more keys"
+
+
+def test_descriptions_are_left_out_before_keys_are() -> None:
+    some = dict(list(WIDE.items())[:100])
+    assert keys({"type": "object", "properties": some}) == [f'- "{key}" (string, optional)' for key in some]
