@@ -39,7 +39,7 @@ async def put(
             prompt,
             question,
             provider,
-            budget=flow.budget,
+            budget=flow.budget_of_a_request,
             price=flow.price,
             published=request.published,
             listen=listen,
