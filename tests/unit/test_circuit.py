@@ -224,6 +224,27 @@ def test_a_poisoned_request_within_an_outage_is_found_out_after_it() -> None:
     assert len(queue.answered) == 29
 
 
+def test_a_request_that_the_server_dies_of_is_found_out() -> None:
+    back = 0.0
+
+    def fails(request: str) -> ProviderError | None:
+        nonlocal back
+        if now() < back:
+            return refused()
+        if request == "3":
+            back = now() + 20
+            return broken()
+        return None
+
+    queue = Queue(breaker(Server(fails)), ids(1_000))
+
+    run(queue.work())
+
+    assert "3" in queue.dead
+    assert len(queue.answered) == 1_000 - len(queue.dead)
+    assert len(queue.dead) == 1
+
+
 def test_a_rate_limit_never_opens_it() -> None:
     async def main() -> None:
         server = Server(lambda request: ProviderRateLimit("slow down"))

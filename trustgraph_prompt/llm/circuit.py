@@ -260,7 +260,7 @@ class Breaker(Around):
             if openings == circuit.openings and not circuit.is_open:
                 raise
             suspect = probe and circuit.is_open and not _cannot_connect(error)
-            if suspect and not (self._ready and await _confirmed(self._ready(model), error)):
+            if suspect and await self._is_alone(model, error):
                 circuit.suspect(request)
             own = circuit.blames(request)
             raise self._away(circuit, model, suspect=suspect, own=own) from error.__cause__
@@ -281,10 +281,24 @@ class Breaker(Around):
             tells = isinstance(error, ProviderAuthentication | ProviderInvalidModel) or _cannot_connect(error)
             if not tells or (self._ready is None and error.transient):
                 circuit.failed(request, error)
-            elif self._ready is not None:
+            else:
                 async with circuit.confirming:
-                    if not circuit.is_open and await _confirmed(self._ready(model), error):
+                    if not circuit.is_open and _are_the_same(await self._trouble(model), error):
                         circuit.open(error)
+
+    async def _is_alone(self, model: str | None, error: ProviderError) -> bool:
+        """Whether the server fails on the request and is well, or has gone away while it worked on it."""
+        trouble = await self._trouble(model)
+        return not _are_the_same(trouble, error) or (trouble is not None and _cannot_connect(trouble))
+
+    async def _trouble(self, model: str | None) -> ProviderError | None:
+        """What the server says without any request."""
+        try:
+            if self._ready is not None:
+                await self._ready(model)
+        except ProviderError as trouble:
+            return trouble
+        return None
 
     def _away(
         self, circuit: Circuit, model: str | None, *, suspect: bool = False, own: bool = False
@@ -311,15 +325,8 @@ def _cannot_connect(error: ProviderError) -> bool:
     return isinstance(error.__cause__, OSError)
 
 
-async def _confirmed(asking: Awaitable[None], error: ProviderError) -> bool:
-    """Whether the server says the same without the request."""
-    try:
-        await asking
-    except (type(error), ProviderUnavailable):
-        return True
-    except ProviderError:
-        pass
-    return False
+def _are_the_same(trouble: ProviderError | None, error: ProviderError) -> bool:
+    return isinstance(trouble, (type(error), ProviderUnavailable))
 
 
 def _wake(place: asyncio.Future[None]) -> None:
