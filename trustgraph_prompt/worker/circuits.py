@@ -66,11 +66,12 @@ class Circuits:
     def released(self, flow: Flow) -> None:
         """A flow has ended, and with it the circuits that no other needs."""
         for key in self._of.pop(id(flow), {}):
+            circuit = self._circuits[key]
             if not any(key in used for used in self._of.values()):
-                circuit = self._circuits.pop(key)
                 circuit.close()
                 self._away.discard(circuit)
-                self.changed(circuit)
+                del self._circuits[key]
+            self.changed(circuit)
 
     def close(self) -> None:
         """No more probes."""
