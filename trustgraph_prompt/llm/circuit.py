@@ -99,7 +99,7 @@ class Circuit:
         self._suspicions: Counter[str] = Counter()
         self._waiting: deque[tuple[str, asyncio.Future[None]]] = deque()
         self._probes: set[str] = set()  # chosen, and not asked yet
-        self._due = asyncio.Event()
+        self._due = False
         self._taken = asyncio.Event()
         self._probing: asyncio.Task[None] | None = None
 
@@ -111,7 +111,7 @@ class Circuit:
     def admits(self, request: str) -> bool:
         """Whether a call for the request may be made now."""
         if self.is_open and request not in self._probes:
-            if not self._due.is_set():
+            if not self._due:
                 return False
             self._take(request)
         self._probes.discard(request)
@@ -121,7 +121,7 @@ class Circuit:
         """Wait until the request may be asked, with all others or as a probe; False if time is up before."""
         if not self.is_open:
             return True
-        if self._due.is_set():
+        if self._due:
             self._take(request)
             return True
         place = request, asyncio.get_running_loop().create_future()
@@ -181,7 +181,7 @@ class Circuit:
             self._probing.cancel()
         self._probing, self.why, self.since = None, "", 0.0
         self._probes.clear()
-        self._due.clear()
+        self._due = False
         self.room.set()
         while self._waiting:
             _wake(self._waiting.popleft()[1])
@@ -195,12 +195,12 @@ class Circuit:
                 _wake(place)
                 continue
             self._taken.clear()
-            self._due.set()
+            self._due = True
             self.room.set()
             await self._taken.wait()
 
     def _take(self, request: str) -> None:
-        self._due.clear()
+        self._due = False
         self.room.clear()
         self._taken.set()
         self._probes.add(request)
