@@ -184,3 +184,22 @@ async def test_chunks_have_no_seconds(house: House) -> None:
         [answer] = await answers.until(1)
         await working.stop()
     assert json.loads(answer.data)["reason"] == "success"
+
+
+async def test_a_worker_that_ends_meanwhile_leaves_what_waits_to_the_next(house: House) -> None:
+    flow = house.flow(deliveries=1)
+    responses = await house.hear(house.topic("responses"))
+    dead = await house.hear(dead_letters(flow))
+    async with ModelServer() as server:
+        port = server.port
+    model = f"http://127.0.0.1:{port}"
+    working = await house.work(flow, OpenAIProvider(model, "small"), circuits=quick(), drain_timeout=0.1)
+    ids = [await house.send(flow, "say", text=str(n)) for n in range(20)]
+    await away(working)
+    await working.stop()
+    async with ModelServer(port=port) as server:
+        server.reply = answering
+        working = await house.work(flow, OpenAIProvider(model, "small"))
+        assert not await responses.missing(ids)
+        await working.stop()
+    assert not dead.messages
