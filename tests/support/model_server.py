@@ -40,7 +40,7 @@ _TO_NOTICE_WHO_LEFT = 10
 class ModelServer:
     """Answers `POST /v1/chat/completions`; `reply` says how, of the body that was sent."""
 
-    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None, *, port: int = 0) -> None:
         self.reply: Callable[[dict[str, Any]], Reply] = lambda body: Reply(streamed("Hello."))
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -52,6 +52,7 @@ class ModelServer:
         self.most_on_the_wire = 0
         self.url = ""
         self._tls = tls
+        self._port = port
         self._closing = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -59,7 +60,7 @@ class ModelServer:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, handler_cancellation=True)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls).start()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=self._tls).start()
         self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
         return self
 

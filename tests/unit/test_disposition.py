@@ -28,11 +28,14 @@ from trustgraph_prompt.errors import (
     RenderError,
     RequestError,
 )
+from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
 from trustgraph_prompt.reader import CallReport, Outcome, read
 from trustgraph_prompt.worker.answer import is_served
 from trustgraph_prompt.worker.disposition import (
     RULES,
+    UNCOUNTED,
     Acknowledge,
+    AwaitProvider,
     Begin,
     Came,
     GiveUp,
@@ -79,6 +82,9 @@ SLOW = failed(ProviderRateLimit("too fast", retry_after=100.0))
 ENDLESS = failed(ProviderRateLimit("too fast", retry_after=1e9))
 PAUSED = failed(ProviderPaused("no calls for 300 seconds", retry_after=300.0))
 PAUSED_LATER = replace(PAUSED, calls=(CallReport("first", ""),))
+AWAY_MODEL = failed(ProviderAway(Circuit()))
+OWN = failed(ProviderAway(Circuit(), own=True))
+SUSPECT = failed(ProviderAway(Circuit(), suspect=True))
 FORBIDDEN = failed(ProviderAuthentication("who are you?"))
 UNEXPLAINED = failed(ProviderUnexplained("no"))
 UNREACHABLE = unreachable(BrokerUnavailable("away"))
@@ -96,6 +102,7 @@ NO_TEMPLATE = RenderError("no")
 
 ONE_OF_EACH: list[Result | None] = [
     *(None, SERVED, PROSE, USELESS, DOWN, FORBIDDEN, UNEXPLAINED, PAUSED, UNREACHABLE, AWAY, CLOSED, REFUSED),
+    *(AWAY_MODEL, SUSPECT, OWN),
     *(UNCONNECTED, FULL, UNSENT, HUNG_UP, DEFECT, TOO_LARGE, NO_REQUEST, NO_TEMPLATE),
 ]
 
@@ -191,6 +198,19 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (PAUSED, COMPLETION | {"direct": True}, "send"),
     (PAUSED_LATER, {}, "retry in 300, ask again"),
     (PAUSED_LATER, LAST, "send"),
+    # A model that is away is waited for, while somebody waits for the answer.
+    (AWAY_MODEL, LAST, "wait for the provider"),
+    (AWAY_MODEL, LAST | VOLATILE, "wait for the provider"),
+    (AWAY_MODEL, {"seconds_left": 30.0}, "wait for the provider, 25"),
+    (AWAY_MODEL, {"seconds_left": 5.0}, "send"),
+    (AWAY_MODEL, COMPLETION | {"direct": True}, "wait for the provider"),
+    (AWAY_MODEL, STREAMED, "send"),
+    (AWAY_MODEL, SENT, "dead letter llm-error"),
+    (SUSPECT, {}, "retry in 1, ask again, not counted"),
+    (OWN, {}, "retry in 1, ask again"),
+    (OWN, LAST, "send"),
+    (SUSPECT, LAST | VOLATILE, "wait for the provider"),
+    (SUSPECT, COMPLETION | {"direct": True}, "wait for the provider"),
     # An outage of the broker uses up no delivery, and nothing that was paid for is asked again.
     (UNREACHABLE, LAST, "wait 1, ask again"),
     (UNREACHABLE, LAST | VOLATILE, "wait 1, ask again"),
@@ -261,6 +281,8 @@ def said(known: Known) -> str:
             return f"retry in {seconds:g}" + ", ask again" * ask_again + ", not counted" * (not counted)
         case WaitHere(seconds, _, ask_again, counted):
             return f"wait {seconds:g}" + ", ask again" * ask_again + ", counted" * counted
+        case AwaitProvider(_, seconds):
+            return "wait for the provider" + (f", {seconds:g}" if seconds is not None else "")
         case GiveUp(error, _, answer, dead_letter):
             how = "dead letter" if dead_letter else "give up"
             return "answer, " * answer + f"{how} {error.type}"
@@ -269,9 +291,6 @@ def said(known: Known) -> str:
 @pytest.mark.parametrize(("result", "facts", "expected"), SITUATIONS)
 def test_what_becomes_of_a_message(result: Result | None, facts: dict[str, Any], expected: str) -> None:
     assert said(known(result, **facts)) == expected
-
-
-UNCOUNTED = (Came.BROKER_AWAY, Came.PROVIDER_UNREACHABLE, Came.PROVIDER_PAUSED)
 
 
 def every_situation() -> Iterator[Known]:
@@ -336,7 +355,9 @@ def test_no_message_is_lost_and_none_is_worked_on_without_end() -> None:
                 assert situation.deliveries < situation.deliveries_allowed
             else:
                 assert situation.came in UNCOUNTED
-        if isinstance(disposition, Retry | WaitHere | SendOut | Begin):
+        if isinstance(disposition, AwaitProvider):
+            assert situation.came in UNCOUNTED
+        if isinstance(disposition, Retry | WaitHere | AwaitProvider | SendOut | Begin):
             assert not situation.ending
         if isinstance(disposition, Begin):
             assert situation.crashes < situation.crashes_allowed

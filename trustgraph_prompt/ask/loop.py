@@ -22,6 +22,7 @@ from trustgraph_prompt.contract.held import held_to
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, ProviderPaused, Reason, without_frames
 from trustgraph_prompt.llm import Call, Provider, RetryPolicy
+from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.llm.retry import LONGEST_WAIT, Sleep
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
@@ -178,8 +179,8 @@ class _Asking:
         broken: ProviderError | None = None
         try:
             await hearing.hear(self._provider.stream(call), self._allowance.seconds_left())
-        except ProviderPaused:
-            raise  # no call was made, and none is reported
+        except (ProviderPaused, ProviderAway):
+            raise  # no call was made, or none that counts, and none is reported
         except ProviderError as error:
             broken = without_frames(error)
         cost = self._allowance.pay(call, hearing.usage, hearing.written, failed=broken is not None)

@@ -21,6 +21,7 @@ def command(
     requests_per_minute: options.RequestsPerMinuteOption = None,
     tokens_per_minute: options.TokensPerMinuteOption = None,
     http: options.HttpOption = None,
+    ready_without_model: options.ReadyOption = False,
     drain_timeout: options.DrainOption = options.DEFAULT_DRAIN,
     script: options.ProviderOption = None,
     base_url: options.BaseUrlOption = None,
@@ -67,6 +68,7 @@ def command(
         config_topic=None,
         processor=processor,
         drain_timeout=drain_timeout,
+        ready_without_model=ready_without_model,
         connect=options.connect,
     )
     process.run(service, http=http)

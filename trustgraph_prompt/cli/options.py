@@ -184,6 +184,12 @@ HttpOption = Annotated[
     str | None,
     typer.Option("--http", metavar="HOST:PORT", help="Serve /livez, /readyz and /metrics."),
 ]
+ReadyOption = Annotated[
+    bool,
+    typer.Option(
+        "--ready-without-model", help="/readyz says 200 also while a model is away that requests wait for."
+    ),
+]
 DrainOption = Annotated[
     float,
     typer.Option(

@@ -23,6 +23,7 @@ def command(
     requests_per_minute: options.RequestsPerMinuteOption = None,
     tokens_per_minute: options.TokensPerMinuteOption = None,
     http: options.HttpOption = None,
+    ready_without_model: options.ReadyOption = False,
     cache: options.CacheOption = "memory:",
     drain_timeout: options.DrainOption = options.DEFAULT_DRAIN,
     script: options.ProviderOption = None,
@@ -73,6 +74,7 @@ def command(
         config_topic=topic,
         processor=processor,
         drain_timeout=drain_timeout,
+        ready_without_model=ready_without_model,
         connect=options.connect,
     )
     process.run(service, http=http)

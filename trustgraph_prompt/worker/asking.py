@@ -19,6 +19,9 @@ from trustgraph_prompt.worker.request import Request
 
 log = logging.getLogger(__name__)
 
+SECONDS_TO_ANSWER = 1.0
+"""Asking ends so much before a request's time is over, or a tenth of it: an error takes a moment, too."""
+
 
 async def put(
     prompt: PromptDefinition,
@@ -34,15 +37,18 @@ async def put(
     judge: Callable[[Outcome], Outcome] = lambda outcome: outcome,
 ) -> Asked:
     """The outcome as `judge` sees it, which is also written into `entry`. What `listen` raises ends it."""
-    started = desk.clock()
+    started, budget = desk.clock(), flow.budget_of_a_request
+    published = request.published
+    if published is not None and budget.seconds is not None:
+        published -= min(SECONDS_TO_ANSWER, budget.seconds / 10)
     with logs.about(prompt=prompt.id), desk.tracing.asking(prompt) as tell:
         outcome = await ask(
             prompt,
             question,
             provider,
-            budget=flow.budget,
+            budget=budget,
             price=flow.price,
-            published=request.published,
+            published=published,
             listen=listen,
             retry=retry,
             clock=desk.clock,

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from trustgraph_prompt.errors import ProviderError
 from trustgraph_prompt.llm import Call, Delta, Limits, Provider
+from trustgraph_prompt.llm.circuit import Circuit
 from trustgraph_prompt.llm.provider import Around
 
 log = logging.getLogger(__name__)
@@ -43,12 +44,17 @@ class CallMetrics:
         )
         self.shown: list[tuple[Gauge, Callable[[], float]]] = []
         """What looks at the worker, to be set before the metrics are shown."""
+        self._away = gauge("model_away", "1 while requests wait for a model that is away", "server", "model")
         self._pauses = counter("rate_limit_pauses", "Times a server wanted to be left alone")
 
     def watch(self, limits: Limits) -> None:
         """Show who waits for these limits, and when a server wants to be left alone."""
         limits.on_pause = self._paused
         self.shown = [(self._waiting, lambda: limits.waiting), (self._pause, lambda: limits.pause)]
+
+    def away(self, circuit: Circuit) -> None:
+        """Show whether a model is away."""
+        self._away.labels(circuit.server, circuit.model).set(circuit.is_open)
 
     def _paused(self, server: str, seconds: float) -> None:
         self._pauses.inc()

@@ -12,11 +12,13 @@ from typing import Protocol
 
 from trustgraph_prompt.broker import Message
 from trustgraph_prompt.errors import BrokerError, ProviderError, RenderError, RequestError, out_of_descriptors
+from trustgraph_prompt.llm.circuit import REQUEST
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker import logs
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.disposition import (
+    AwaitProvider,
     GiveUp,
     Heard,
     Known,
@@ -105,6 +107,7 @@ class Delivery:
         except RequestError as error:
             await self._settler.settle(message, self._settlement(error), None)
             return error
+        REQUEST.set(request.id)
         with logs.about(prompt=request.prompt[:LONGEST_NAME]):
             async with desk.journal.entry(flow.name, request.id, message.data) as entry:
                 kind = PromptRequest if request.completion is None else TextCompletion
@@ -133,6 +136,10 @@ class Delivery:
                 continue
             if isinstance(disposition, WaitHere):
                 await self._wait(disposition, job)
+            if isinstance(disposition, AwaitProvider):
+                if not await disposition.circuit.turn(job.request.id, disposition.seconds):
+                    continue  # there is no time left for another try
+                job.entry.forget()
             result = await self._ask(job)
         if isinstance(disposition, Retry) and disposition.ask_again:
             job.entry.forget()
@@ -185,7 +192,9 @@ class Delivery:
             paid=job is not None and job.entry.asked is not None,
             sent=job is not None and job.sent,
             heard=job.entry.heard if job else Heard.NOTHING,
-            seconds_left=request.seconds_left(flow.budget, self._desk.clock()) if request else inf,
+            seconds_left=request.seconds_left(flow.budget_of_a_request, self._desk.clock())
+            if request
+            else inf,
             ending=ending,
             jitter=random.uniform(0.5, 1.0),
         )

@@ -10,6 +10,7 @@ from time import time
 from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptSet
+from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.health import Health
 from trustgraph_prompt.worker.in_work import InWork
@@ -36,6 +37,7 @@ class Desk:
     cache: Cache | None = None
     in_work: InWork | None = None
     failing: dict[str, str] = field(default_factory=dict)
+    circuits: Circuits = field(default_factory=Circuits)
     tracing: Tracing = field(default_factory=Tracing)
     watch: Watch = field(default_factory=lambda: Watch(Health(), Metrics()))
     clock: Callable[[], float] = time

@@ -27,6 +27,7 @@ from trustgraph_prompt.errors import (
     RequestError,
     out_of_descriptors,
 )
+from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
 from trustgraph_prompt.llm.retry import LONGEST_BELIEVED
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.wire import Error
@@ -58,11 +59,16 @@ class Came(StrEnum):
     NO_VALUE = "an invalid value, a refusal, a spent budget or a permanent provider error"
     PROVIDER_FAILED = "a temporary provider error"
     PROVIDER_PAUSED = "a provider that wants to be left alone and was not called"
+    PROVIDER_AWAY = "a provider that is away"
     PROVIDER_UNREACHABLE = "a provider out of reach, as its broker is away or the worker out of descriptors"
     BROKER_AWAY = "a broker outage or a worker out of descriptors"
     BROKER_REFUSED = "another broker error"
     DEFECT = "a defect of the worker"
     INVALID = "an invalid request, a template error or a message too large"
+
+
+UNCOUNTED = (Came.PROVIDER_PAUSED, Came.PROVIDER_AWAY, Came.PROVIDER_UNREACHABLE, Came.BROKER_AWAY)
+"""What uses up no delivery."""
 
 
 class Heard(StrEnum):
@@ -113,11 +119,16 @@ class Known:
                 return Came.UNUSABLE
             case Outcome() as outcome if is_served(outcome, self.unusable):
                 return Came.SERVED
+            case Outcome(reason=Reason.PROVIDER_ERROR, cause=ProviderAway() as away):
+                if away.own:
+                    return Came.PROVIDER_FAILED
+                # the next probe is another's, and may be one that only the topic holds
+                gives_way = away.suspect and self.persistent and not self.direct
+                return Came.PROVIDER_PAUSED if gives_way else Came.PROVIDER_AWAY
             case Outcome(cause=cause) as outcome if cause is not None and _may_pass(outcome):
                 if self.trustgraph and isinstance(cause, ProviderUnexplained):
-                    return (
-                        Came.NO_VALUE
-                    )  # it may never pass, and TrustGraph's clients do not wait to find out
+                    # it may never pass, and TrustGraph's clients do not wait to find out
+                    return Came.NO_VALUE
                 if isinstance(cause, ProviderPaused) and not outcome.calls:
                     return Came.PROVIDER_PAUSED
                 return Came.PROVIDER_UNREACHABLE if _is_away(cause.__cause__) else Came.PROVIDER_FAILED
@@ -135,16 +146,17 @@ class Known:
     def another_try(self) -> bool:
         """Whether another try can still become an answer that somebody waits for.
 
-        An outage of the broker uses up no delivery, nor does a call that was not made or a process without
-        file descriptors. An answer of which the requester has some is not started again: only an outcome that
-        was paid for can still be sent.
+        An outage of the broker or the provider uses up no delivery, nor does a call that was not made or a
+        process without file descriptors. An answer of which the requester has some is not started again: only
+        an outcome that was paid for can still be sent.
         """
         if isinstance(self.result, Outcome):
-            if self.direct or self.heard is not Heard.NOTHING or not self._in_time:
+            retries_by_itself = self.direct and self.came is not Came.PROVIDER_AWAY
+            if retries_by_itself or self.heard is not Heard.NOTHING or not self._in_time:
                 return False
         elif self.heard is Heard.SOME and not self.paid:
             return False
-        if self.came in (Came.PROVIDER_PAUSED, Came.PROVIDER_UNREACHABLE, Came.BROKER_AWAY):
+        if self.came in UNCOUNTED:
             return True
         return self.deliveries < self.deliveries_allowed and (self.persistent or self._in_time)
 
@@ -202,6 +214,14 @@ class WaitHere:
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitProvider:
+    """Keep the message until the circuit lets it be asked, for so many seconds; None is without end."""
+
+    circuit: Circuit
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class GiveUp:
     """The message is done with and was not served. `answer`: tell the requester the error first.
 
@@ -224,7 +244,7 @@ class Leave:
 Settlement = Acknowledge | Retry | GiveUp | Leave
 """What ends the work on a message, as far as this delivery goes."""
 
-Disposition = Begin | SendOut | WaitHere | Settlement
+Disposition = Begin | SendOut | WaitHere | AwaitProvider | Settlement
 
 _OUT_OF_DESCRIPTORS = "the worker is out of file descriptors"
 
@@ -296,6 +316,13 @@ def _await_end(known: Known, *, ask_again: bool) -> Disposition:
     return WaitHere(FIRST_PAUSE * known.jitter, why, ask_again, counted=False)
 
 
+def _await_provider(known: Known) -> Disposition:
+    assert isinstance(known.result, Outcome)
+    assert isinstance(known.result.cause, ProviderAway)
+    seconds = known.seconds_left - SECONDS_FOR_ANOTHER_TRY
+    return AwaitProvider(known.result.cause.circuit, None if seconds == inf else seconds)
+
+
 def _give_up(known: Known, *, answer: bool) -> Disposition:
     error, why = _failure(known)
     return GiveUp(error, why, answer, _leaves_dead_letters(known))
@@ -327,6 +354,7 @@ _WAIT_UNCOUNTED = Then(
 )
 _AWAIT_END = Then("wait here until the outage is over", partial(_await_end, ask_again=False))
 _AWAIT_END_ASKING = Then("wait here until the outage is over, ask again", partial(_await_end, ask_again=True))
+_AWAIT_PROVIDER = Then("wait here until the provider is back, ask again", _await_provider)
 _BURY = Then("dead letter", partial(_give_up, answer=False))
 _REFUSE = Then("error answer, dead letter", partial(_give_up, answer=True))
 _REFUSE_AT_THE_END = Then("error answer `shutting-down`, dead letter", _give_up_at_the_end)
@@ -361,11 +389,10 @@ class Rule:
 _ANYTHING, _INVALID = set(Came), {Came.INVALID}
 _SERVED, _UNUSABLE, _NO_VALUE = {Came.SERVED}, {Came.UNUSABLE}, {Came.NO_VALUE}
 _FAILED, _PAUSED = {Came.PROVIDER_FAILED}, {Came.PROVIDER_PAUSED}
-_UNREACHABLE, _AWAY = {Came.PROVIDER_UNREACHABLE}, {Came.BROKER_AWAY}
-_UNSERVED, _TROUBLE = (
-    _UNUSABLE | _NO_VALUE | _FAILED | _PAUSED | _UNREACHABLE,
-    {Came.BROKER_REFUSED, Came.DEFECT},
-)
+_PROVIDER_AWAY, _UNREACHABLE = {Came.PROVIDER_AWAY}, {Came.PROVIDER_UNREACHABLE}
+_NOT_NOW = _FAILED | _PAUSED | _PROVIDER_AWAY | _UNREACHABLE
+_UNSERVED, _TROUBLE = _UNUSABLE | _NO_VALUE | _NOT_NOW, {Came.BROKER_REFUSED, Came.DEFECT}
+_AWAY = {Came.BROKER_AWAY}
 _HEARD_NOTHING, _HEARD_ALL = {Heard.NOTHING}, {Heard.ALL}
 
 RULES: Final = (
@@ -380,12 +407,13 @@ RULES: Final = (
     Rule(_ANYTHING, _ANSWER_AT_THE_END, ending=True, persistent=False),
     Rule({Came.NOTHING}, _BEGIN),
     Rule(_SERVED | _UNUSABLE | _NO_VALUE, _SEND),
+    Rule(_PROVIDER_AWAY, _AWAIT_PROVIDER, another_try=True),
     Rule(_UNREACHABLE, _AWAIT_END_ASKING, another_try=True),
     Rule(_PAUSED, _RETRY_UNCOUNTED, persistent=True, another_try=True),
     Rule(_PAUSED, _WAIT_UNCOUNTED, persistent=False, another_try=True),
     Rule(_FAILED, _RETRY_ASKING, persistent=True, another_try=True),
     Rule(_FAILED, _WAIT_ASKING, persistent=False, another_try=True),
-    Rule(_FAILED | _PAUSED | _UNREACHABLE, _SEND, another_try=False),
+    Rule(_NOT_NOW, _SEND, another_try=False),
     Rule(_AWAY, _AWAIT_END, another_try=True),
     Rule(_TROUBLE, _RETRY, persistent=True, heard=_HEARD_NOTHING, another_try=True),
     Rule(_TROUBLE, _WAIT, another_try=True),

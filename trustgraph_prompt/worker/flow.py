@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import isnan
 from pathlib import Path
@@ -131,6 +131,12 @@ class Flow:
     model: str | None = None
     temperature: float | None = None
     trustgraph: bool = False
+
+    @property
+    def budget_of_a_request(self) -> Budget:
+        """The budget, whose seconds count only where somebody waits for the answer."""
+        nobody_waits = self.input.persistent and self.outputs.response is None
+        return replace(self.budget, seconds=None) if nobody_waits else self.budget
 
 
 def load(path: Path, *, processor: str = "prompt") -> list[Flow]:

@@ -10,6 +10,7 @@ from functools import partial
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.worker import logs
+from trustgraph_prompt.worker.backoff import unless_stopped
 from trustgraph_prompt.worker.delivery import Delivery
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
@@ -145,10 +146,15 @@ class FlowLoop:
             log.warning("a consumer could not be closed: %s", error)
 
     async def _next(self, consumer: Consumer) -> Message | None:
-        """A free slot, then a message; without one the slot is free again."""
+        """A free slot, then a message; without one the slot is free again.
+
+        Persistent topics keep what comes while the model is away.
+        """
         await self._slots.acquire()
         message = None
         try:
+            if self._flow.input.persistent and self._desk.circuits.is_full(self._flow):
+                await unless_stopped(self._desk.circuits.room(self._flow), self._stopping)
             message = await consumer.receive()
             if message is not None:
                 self._desk.metrics.received(self._flow.name)

@@ -15,13 +15,15 @@ from functools import partial
 from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker import Broker, urls
 from trustgraph_prompt.llm import Limiter, Limits, Provider
+from trustgraph_prompt.llm.circuit import Circuit
 from trustgraph_prompt.worker import config, logs, tracing
 from trustgraph_prompt.worker.backoff import until_stopped
 from trustgraph_prompt.worker.call_metrics import Metered
 from trustgraph_prompt.worker.callers import Callers
+from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.config import Prompts
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.health import Health
+from trustgraph_prompt.worker.health import Health, lasting
 from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.providers import Providers
 from trustgraph_prompt.worker.tracing import Tracing
@@ -46,6 +48,7 @@ class Service:
     `provider(model)` answers for flows that name no provider; it gets the model that the flow names, or None.
     `flows` is empty where TrustGraph has them, to which this is a `processor`. What is under way when `stop`
     is called may take `drain_timeout` seconds more. `health` tells whether all is served, `metrics` what was.
+    With `ready_without_model` it is ready also while a model is away that whole flows wait for.
 
     Run it once. Raises `ConfigError` where a flow cannot have its provider.
     """
@@ -59,6 +62,8 @@ class Service:
     config_topic: str | None = config.TOPIC
     processor: Processor | None = None
     drain_timeout: float = 30.0
+    ready_without_model: bool = False
+    circuits: Circuits = field(default_factory=Circuits)
     tracing: Tracing = field(default_factory=Tracing)
     connect: Callable[[str], Awaitable[Broker]] = urls.connect
     health: Health = field(default_factory=Health, init=False)
@@ -71,6 +76,7 @@ class Service:
         self._theirs: TrustGraphMetrics | None = None
         if self.processor is not None:
             self._theirs = TrustGraphMetrics(self.processor.id, self.metrics.registry, self.processor.facts)
+        self.circuits.changed = self._show
         self._callers = Callers()
         address = urls.address(self.broker) if isinstance(self.broker, str) else ""
         self._providers = Providers(self.provider, self._callers, address, self._dress)
@@ -94,6 +100,7 @@ class Service:
             broker = self.tracing.broker(broker)
             broker = self._callers.broker = self._theirs.broker(broker) if self._theirs else broker
             closing.push_async_callback(self._callers.close)
+            closing.callback(self.circuits.close)
             self.worker = Worker(
                 broker,
                 self.flows,
@@ -105,6 +112,7 @@ class Service:
                 fetched=self._theirs.configured if self._theirs else lambda version: None,
                 drain_timeout=self.drain_timeout,
                 cache=self.cache,
+                circuits=self.circuits,
                 tracing=self.tracing,
                 health=self.health,
                 metrics=self.metrics,
@@ -122,9 +130,20 @@ class Service:
 
     def _dress(self, flow: Flow, provider: Provider) -> Provider:
         ended = self._theirs.calls(flow, provider) if self._theirs else None
-        return Limiter(Metered(self.tracing.provider(provider), self.metrics.calls, ended=ended), self.limits)
+        metered = Metered(self.tracing.provider(provider), self.metrics.calls, ended=ended)
+        return Limiter(self.circuits.breaker(flow, provider, metered), self.limits)
+
+    def _show(self, circuit: Circuit) -> None:
+        """Say in health and metrics whether a model is away."""
+        part = f"model {circuit.model} of {circuit.server}"
+        self.metrics.calls.away(circuit)
+        self.health.waiting.pop(part, None)
+        away = self.circuits.holding(circuit.server, circuit.model)
+        if away is not None and not self.ready_without_model:
+            self.health.waiting[part] = lasting(away.why, away.since)
 
     async def _released(self, flow: Flow) -> None:
+        self.circuits.released(flow)
         await self._providers.released(flow)
         if self._theirs is not None:
             self._theirs.forget(flow)

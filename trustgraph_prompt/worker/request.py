@@ -39,9 +39,9 @@ class Request:
 
     def seconds_left(self, budget: Budget, now: float) -> float:
         """Until whoever asked no longer waits."""
-        if budget.seconds is None or self.published is None:
-            return inf
-        return self.published + budget.seconds - now
+        patience = self.completion.seconds_left if self.completion is not None else None
+        seconds = min(inf if limit is None else limit for limit in (budget.seconds, patience))
+        return inf if self.published is None else self.published + seconds - now
 
 
 def request_id(message: Message) -> str | None:

@@ -13,6 +13,7 @@ from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker import config
 from trustgraph_prompt.worker.backoff import until_stopped
+from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.config import ConfigTopic, Prompts
 from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
@@ -53,6 +54,7 @@ class Worker:
         fetched: Callable[[int], None] = lambda version: None,
         drain_timeout: float = 30.0,
         cache: Cache | None = None,
+        circuits: Circuits | None = None,
         tracing: Tracing | None = None,
         health: Health | None = None,
         metrics: Metrics | None = None,
@@ -73,6 +75,7 @@ class Worker:
             self._producers,
             self.metrics,
             cache=cache,
+            circuits=circuits or Circuits(),
             tracing=tracing or Tracing(),
             watch=self._watch,
         )

@@ -74,6 +74,11 @@ class Server:
         """What stands before the paths of the wire, without secrets."""
         return str(self._url.with_path(self._url.path.removesuffix(_COMPLETIONS)))
 
+    @property
+    def account(self) -> int:
+        """Tells the credentials apart from others within this process."""
+        return hash(self._headers.get("Authorization"))
+
     @asynccontextmanager
     async def send(
         self, body: bytes | None, patience: Patience, path: str = _COMPLETIONS

@@ -106,8 +106,15 @@ class OpenAIProvider(Completer):
             trouble = self._server.told(error)
         raise trouble  # without what led to it, which may hold secrets
 
-    async def ready(self) -> None:
+    @property
+    def account(self) -> int:
+        """Tells the key apart from others within this process, and nothing of it."""
+        return self._server.account
+
+    async def ready(self, model: str | None = None) -> None:
         """Whether the model is there and serves, as `GET …/models` tells; in 30 seconds at most.
+
+        `model` is another one than the provider's own.
 
         Raises the `ProviderError` that a call would meet: `ProviderAuthentication`, `ProviderInvalidModel`,
         `ProviderModelNotLoaded`, `ProviderUnavailable` and so on. Calls nothing that costs.
@@ -116,7 +123,7 @@ class OpenAIProvider(Completer):
         patience = Patience(replace(self._timeout, first=seconds, total=seconds))
         try:
             async with self._server.send(None, patience, "/models") as response:
-                return models.check(await body_of(response, patience), self.model)
+                return models.check(await body_of(response, patience), model or self.model)
         except TROUBLE as error:
             trouble = self._server.told(error, "/models")
         raise trouble

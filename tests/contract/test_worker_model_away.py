@@ -1,0 +1,205 @@
+"""A model server that is away, over HTTP, and a worker with requests for it, on each broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support.model_server import ModelServer, Reply, streamed
+from tests.support.workers import House, Working
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.cost import Budget
+from trustgraph_prompt.llm import OpenAIProvider
+from trustgraph_prompt.worker.circuits import Circuits
+from trustgraph_prompt.worker.flow import Flow
+
+ANSWER: list[bytes | float] = [0.02, *streamed("Here it is.", chunk=10_000)]
+MODELS = Reply([json.dumps({"data": [{"id": "small"}]}).encode()], content_type="application/json")
+
+
+def quick(factor: float = 0.1) -> Circuits:
+    """Circuits whose pauses are shorter."""
+    return Circuits(sleep=lambda seconds: asyncio.sleep(seconds * factor))
+
+
+def answering(body: dict[str, Any]) -> Reply:
+    """A server that is well."""
+    return Reply(ANSWER) if body else MODELS
+
+
+def refusing(status: int, *, code: str) -> Callable[[dict[str, Any]], Reply]:
+    error = Reply([json.dumps({"error": {"code": code}}).encode()], status, content_type="application/json")
+    return lambda body: error
+
+
+def dead_letters(flow: Flow) -> str:
+    return topics.dead_letter_topic(flow.input.topic, flow.input.subscription)
+
+
+async def away(working: Working, seconds: float = 10) -> str:
+    """What the worker says of the model that is away, as soon as it does."""
+    async with asyncio.timeout(seconds):
+        while True:
+            said = [f"{k}: {v}" for k, v in working.worker.health.waiting.items() if k.startswith("model ")]
+            if said:
+                return said[0]
+            await asyncio.sleep(0.01)
+
+
+def calls(working: Working) -> float:
+    """How many calls were made."""
+    found = working.worker.metrics.registry.get_sample_value(
+        "trustgraph_prompt_call_seconds_count", {"model": "small"}
+    )
+    return found or 0.0
+
+
+async def test_a_server_that_is_stopped_under_load_costs_no_request(house: House) -> None:
+    flow = house.flow(deliveries=1)
+    responses = await house.hear(house.topic("responses"))
+    dead = await house.hear(dead_letters(flow))
+    async with ModelServer() as server:
+        server.reply = answering
+        port = server.port
+        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuits=quick())
+        ids = [await house.send(flow, "say", text=str(n)) for n in range(200)]
+        await responses.until(40)
+    said = await away(working)
+    assert f"model small of http://127.0.0.1:{port}/v1" in said
+    assert "ConnectionRefusedError" in said or "Cannot connect" in said or "Connect call failed" in said
+    assert "(since 20" in said
+    made = calls(working)
+    await asyncio.sleep(3)  # 30 seconds of pauses
+    assert calls(working) - made < 20
+    assert not working.worker.health.ready
+    async with ModelServer(port=port) as server:
+        server.reply = answering
+        assert not await responses.missing(ids)
+        await working.ready()
+        await working.stop()
+    assert all(json.loads(response.data)["error"] is None for response in responses.messages)
+    assert len(responses.messages) == 200
+    assert not dead.messages
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "category"),
+    [
+        (401, "invalid_api_key", "provider_authentication"),
+        (404, "model_not_found", "provider_invalid_model"),
+        (500, "internal", "provider_unavailable"),
+    ],
+)
+async def test_what_is_wrong_with_a_server_costs_no_request_while_it_is_put_right(
+    house: House, status: int, code: str, category: str
+) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    dead = await house.hear(dead_letters(flow))
+    async with ModelServer() as server:
+        server.reply = refusing(status, code=code)
+        working = await house.work(
+            flow, OpenAIProvider(server.url, "small"), circuits=quick(0.02), ready_without_model=True
+        )
+        ids = [await house.send(flow, "say", text=str(n)) for n in range(20)]
+        async with asyncio.timeout(30):
+            while not (notes := working.worker.health.notes().get("provider of flow f", "")):
+                await asyncio.sleep(0.01)
+        assert f"{category}: " in notes
+        assert f"HTTP {status}" in notes
+        await asyncio.sleep(2)
+        assert working.worker.health.ready  # as it was told
+        assert not dead.messages
+        server.reply = answering
+        assert not await responses.missing(ids)
+        await working.stop()
+    assert not dead.messages
+
+
+async def test_an_unknown_model_stops_only_requests_for_it(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    known = ["small"]
+
+    def reply(body: dict[str, Any]) -> Reply:
+        if not body:
+            models = json.dumps({"data": [{"id": model} for model in known]}).encode()
+            return Reply([models], content_type="application/json")
+        if body["model"] not in known:
+            return refusing(404, code="model_not_found")(body)
+        return Reply(ANSWER)
+
+    house.base = {
+        "template.say": json.dumps({"prompt": "Say {{ text }}", "dialect": "jinja"}),
+        "template.shout": json.dumps(
+            {"prompt": "Shout {{ text }}", "dialect": "jinja", "model": {"name": "large"}}
+        ),
+    }
+    async with ModelServer() as server:
+        server.reply = reply
+        working = await house.work(flow, OpenAIProvider(server.url, "small"), config=True, circuits=quick())
+        shouts = [await house.send(flow, "shout", text=str(n)) for n in range(20)]
+        says = [await house.send(flow, "say", text=str(n)) for n in range(20)]
+        assert not await responses.missing(says)
+        assert len(responses.messages) == 20
+        assert working.worker.health.ready  # the flow serves
+        await working.stop()
+    assert await responses.missing(shouts, 0.1) == set(shouts)
+
+
+@pytest.mark.parametrize("persistent", [True, False])
+async def test_who_waits_is_told_before_the_seconds_are_over(house: House, persistent: bool) -> None:
+    flow = house.flow(persistent=persistent, budget=Budget(seconds=7))
+    responses = await house.hear(house.topic("responses"))
+    async with ModelServer() as server:
+        url = server.url
+    working = await house.work(flow, OpenAIProvider(url, "small"), circuits=quick())
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    [response] = await responses.under(await house.send(flow, "say", text="x"))
+    assert "the model is away" in response["error"]["message"]
+    assert loop.time() - began < 7
+    await working.stop()
+
+
+async def test_chunks_have_no_seconds(house: House) -> None:
+    flow = house.flow(budget=Budget(seconds=1), prompt="say")
+    chunks = replace(
+        flow, input=replace(flow.input, kind="chunk"), outputs=replace(flow.outputs, response=None)
+    )
+    answers = await house.hear(house.topic("answers"))
+    async with ModelServer() as server:
+        port = server.port
+    working = await house.work(chunks, OpenAIProvider(f"http://127.0.0.1:{port}", "small"), circuits=quick())
+    await house.put(chunks.input.topic, json.dumps({"chunk": "chalk", "metadata": {"id": "1"}}).encode())
+    await away(working)
+    await asyncio.sleep(2)
+    async with ModelServer(port=port) as server:
+        server.reply = answering
+        [answer] = await answers.until(1)
+        await working.stop()
+    assert json.loads(answer.data)["reason"] == "success"
+
+
+async def test_a_worker_that_ends_meanwhile_leaves_what_waits_to_the_next(house: House) -> None:
+    flow = house.flow(deliveries=1)
+    responses = await house.hear(house.topic("responses"))
+    dead = await house.hear(dead_letters(flow))
+    async with ModelServer() as server:
+        port = server.port
+    model = f"http://127.0.0.1:{port}"
+    working = await house.work(flow, OpenAIProvider(model, "small"), circuits=quick(), drain_timeout=0.1)
+    ids = [await house.send(flow, "say", text=str(n)) for n in range(20)]
+    await away(working)
+    await working.stop()
+    async with ModelServer(port=port) as server:
+        server.reply = answering
+        working = await house.work(flow, OpenAIProvider(model, "small"))
+        assert not await responses.missing(ids)
+        await working.stop()
+    assert not dead.messages

@@ -1,0 +1,420 @@
+"""Models that are away, in virtual time: when a circuit opens, who probes, and what becomes of requests."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter, deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import pytest
+
+from tests.support.deltas import CALL
+from tests.support.virtual_time import now, run
+from trustgraph_prompt.ask import ask
+from trustgraph_prompt.errors import (
+    CallTimeout,
+    ProviderAuthentication,
+    ProviderError,
+    ProviderInvalidModel,
+    ProviderInvalidRequest,
+    ProviderRateLimit,
+    ProviderUnavailable,
+)
+from trustgraph_prompt.llm import Call, Completer, Delta, Identity
+from trustgraph_prompt.llm.circuit import REQUEST, Breaker, Circuit, ProviderAway
+from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.worker.disposition import AwaitProvider, Known, Retry, SendOut, decide
+
+PROMPT = PromptDefinition.from_entry("say", {"prompt": "unused"})
+MINUTES = 60.0
+
+Fails = Callable[[str], ProviderError | None]
+
+
+class Server(Completer):
+    """Answers in a second, unless it `fails` at the request; knows who asked, and when."""
+
+    prefill = False
+
+    def __init__(self, fails: Fails, *, system: str = "test", seconds: float = 1.0) -> None:
+        self.identity = Identity(system, "small", "here")
+        self.fails = fails
+        self.calls: list[tuple[float, str]] = []
+        self.asked_for_models = 0
+        self._seconds = seconds
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        request = REQUEST.get()
+        self.calls.append((now(), request))
+        if (error := self.fails(request)) is not None:
+            await asyncio.sleep(0.01)
+            raise error
+        await asyncio.sleep(self._seconds)
+        yield Delta("Here it is.", finish_reason="stop")
+
+    async def ready(self, model: str | None = None) -> None:
+        self.asked_for_models += 1
+        if (error := self.fails("")) is not None:
+            raise error
+
+    async def close(self) -> None: ...
+
+
+def refused() -> ProviderError:
+    error = ProviderUnavailable("Cannot connect", loggable="http://here: Connection refused")
+    error.__cause__ = ConnectionRefusedError(111, "Connection refused")
+    return error
+
+
+def broken() -> ProviderError:
+    return ProviderUnavailable("HTTP 500: out of memory", loggable="HTTP 500")
+
+
+def until(end: float, error: Callable[[], ProviderError], begin: float = 3.0) -> Fails:
+    """An outage for all."""
+    return lambda request: error() if begin <= now() < end else None
+
+
+def breaker(server: Server, ready: Callable[[str | None], Awaitable[None]] | None = None) -> Breaker:
+    circuit = Circuit("here", "small", clock=now, uniform=random.Random(1).uniform)
+    return Breaker(server, lambda model: circuit, ready=ready or server.ready)
+
+
+def circuit_of(model: Breaker) -> Circuit:
+    circuit = model._circuit_of(None)
+    assert circuit is not None
+    return circuit
+
+
+@dataclass
+class Queue:
+    """A persistent topic with chunks, and a flow that works on some at a time as the worker does."""
+
+    model: Breaker
+    ids: Iterable[str]
+    deliveries: Counter[str] = field(default_factory=Counter)
+    answered: dict[str, float] = field(default_factory=dict)
+    dead: set[str] = field(default_factory=set)
+
+    async def work(self, concurrency: int = 8) -> None:
+        self._messages = deque(self.ids)
+        self._left = len(self._messages)
+        async with asyncio.TaskGroup() as self._tasks:
+            for _ in range(concurrency):
+                self._tasks.create_task(self._serve())
+        circuit_of(self.model).close()
+
+    async def _serve(self) -> None:
+        while self._left:
+            await circuit_of(self.model).room.wait()
+            if self._messages:
+                await self._deliver(self._messages.popleft())
+            else:
+                await asyncio.sleep(0.5)
+
+    async def _deliver(self, id: str) -> None:
+        REQUEST.set(id)
+        self.deliveries[id] += 1
+        while True:
+            outcome = await ask(PROMPT, Question("", id), self.model, clock=now)
+            known = Known(
+                result=outcome, deliveries=self.deliveries[id], deliveries_allowed=5, persistent=True
+            )
+            match decide(known):
+                case AwaitProvider(circuit, seconds):
+                    await circuit.turn(id, seconds)
+                case Retry(seconds, counted=counted):
+                    self.deliveries[id] -= not counted
+                    self._tasks.create_task(self._put_back(id, seconds))
+                    return
+                case SendOut():
+                    self._left -= 1
+                    if outcome.ok:
+                        self.answered[id] = now()
+                    else:
+                        self.dead.add(id)
+                    return
+
+    async def _put_back(self, id: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        self._messages.append(id)
+
+
+def ids(count: int) -> list[str]:
+    return [str(n) for n in range(count)]
+
+
+@pytest.mark.parametrize("error", [refused, lambda: ProviderAuthentication("no"), broken])
+def test_twenty_minutes_make_no_dead_letter(error: Callable[[], ProviderError]) -> None:
+    server = Server(until(20 * MINUTES, error))
+    queue = Queue(breaker(server), ids(100))
+
+    run(queue.work())
+
+    assert len(queue.answered) == 100
+    assert not queue.dead
+    first_failures = 24 if error is broken else 0  # 8 requests in work, each tried three times
+    assert sum(queue.deliveries.values()) - 100 <= first_failures
+    assert max(queue.deliveries.values()) <= 2
+    assert max(queue.answered.values()) < 20 * MINUTES + 60 + 20
+    in_outage = [when for when, _ in server.calls if 10 < when < 20 * MINUTES]
+    assert len(in_outage) < 100
+    assert all(1 <= later - earlier <= 61 for earlier, later in pairwise(in_outage))
+
+
+def test_each_probe_is_another_request() -> None:
+    server = Server(until(20 * MINUTES, refused))
+
+    run(Queue(breaker(server), ids(20)).work())
+
+    probes = [request for when, request in server.calls if 10 < when < 20 * MINUTES]
+    assert all(len(set(probes[n : n + 8])) == 8 for n in range(len(probes) - 8))
+
+
+def test_an_unknown_model_and_who_waits_for_it_are_named() -> None:
+    async def main() -> None:
+        unknown = ProviderInvalidModel("no model", loggable="HTTP 404")
+        server = Server(lambda request: unknown if now() < 50 else None)
+        model = breaker(server)
+        circuit = circuit_of(model)
+        working = asyncio.create_task(Queue(model, ids(3)).work())
+        await asyncio.sleep(1)
+        assert circuit.is_open
+        assert (circuit.why, circuit.since) == ("provider_invalid_model: HTTP 404", 0.01)
+        await working
+        assert (circuit.why, circuit.since, circuit.openings) == ("", 0.0, 1)
+
+    run(main())
+
+
+def test_one_poisoned_request_opens_no_circuit_and_is_its_own_dead_letter() -> None:
+    server = Server(lambda request: broken() if request == "7" else None)
+    queue = Queue(breaker(server), ids(200))
+
+    run(queue.work())
+
+    assert queue.dead == {"7"}
+    assert circuit_of(queue.model).openings == 0
+    assert queue.deliveries == Counter({id: 5 if id == "7" else 1 for id in ids(200)})
+
+
+@pytest.mark.parametrize("error", [broken, lambda: ProviderAuthentication("HTTP 403: not this")])
+def test_poisoned_requests_that_fill_all_slots_hold_up_nobody(error: Callable[[], ProviderError]) -> None:
+    poisoned = set(ids(8))
+    server = Server(lambda request: error() if request in poisoned else None)
+    queue = Queue(breaker(server), ids(50))
+
+    run(queue.work(concurrency=4))
+
+    assert queue.dead == poisoned
+    assert len(queue.answered) == 42
+
+
+def test_a_poisoned_request_within_an_outage_is_found_out_after_it() -> None:
+    outage = until(10 * MINUTES, refused)
+    server = Server(lambda request: outage(request) or (broken() if request == "0" else None))
+    queue = Queue(breaker(server), ids(30))
+
+    run(queue.work())
+
+    assert queue.dead == {"0"}
+    assert len(queue.answered) == 29
+
+
+def test_a_request_that_the_server_dies_of_is_found_out() -> None:
+    back = 0.0
+
+    def fails(request: str) -> ProviderError | None:
+        nonlocal back
+        if now() < back:
+            return refused()
+        if request == "3":
+            back = now() + 20
+            return broken()
+        return None
+
+    queue = Queue(breaker(Server(fails)), ids(1_000))
+
+    run(queue.work())
+
+    assert "3" in queue.dead
+    assert len(queue.answered) == 1_000 - len(queue.dead)
+    assert len(queue.dead) == 1
+
+
+def test_a_rate_limit_never_opens_it() -> None:
+    async def main() -> None:
+        server = Server(lambda request: ProviderRateLimit("slow down"))
+        model = breaker(server)
+        for id in ids(50):
+            REQUEST.set(id)
+            with pytest.raises(ProviderRateLimit):
+                await take(model)
+        assert not circuit_of(model).is_open
+
+    run(main())
+
+
+async def take(model: Breaker) -> str:
+    return "".join([delta.text async for delta in model.stream(CALL)])
+
+
+@pytest.mark.parametrize(
+    ("error", "is_ready", "opens"),
+    [
+        (refused(), refused(), True),
+        (refused(), None, False),
+        (ProviderAuthentication("401"), ProviderAuthentication("401"), True),
+        (ProviderAuthentication("403"), None, False),
+        (ProviderAuthentication("401"), ProviderInvalidRequest("404"), False),
+        (ProviderInvalidModel("404"), ProviderInvalidModel("404"), True),
+        (ProviderInvalidModel("404"), refused(), True),
+        (broken(), broken(), False),
+        (ProviderInvalidRequest("400"), broken(), False),
+    ],
+)
+def test_the_first_failure_opens_it_where_the_server_says_the_same_without_the_request(
+    error: ProviderError, is_ready: ProviderError | None, opens: bool
+) -> None:
+    async def ready(model: str | None) -> None:
+        if is_ready is not None:
+            raise is_ready
+
+    async def main() -> None:
+        model = breaker(Server(lambda request: error), ready)
+        with pytest.raises(ProviderAway if opens else type(error)) as raised:
+            await take(model)
+        assert isinstance(raised.value, ProviderAway) is opens
+        assert circuit_of(model).is_open is opens
+        circuit_of(model).close()
+
+    run(main())
+
+
+def test_who_fails_at_the_same_time_asks_for_the_models_once() -> None:
+    async def main() -> None:
+        server = Server(lambda request: refused())
+        model = breaker(server)
+        raised = await asyncio.gather(*(take(model) for _ in range(200)), return_exceptions=True)
+        assert all(isinstance(one, ProviderAway) for one in raised)
+        assert server.asked_for_models == 1
+        circuit_of(model).close()
+
+    run(main())
+
+
+def failures(requests: str, *, success_after: int | None = None, system: str = "test") -> bool:
+    """Whether 5xx of these requests open a circuit."""
+
+    async def main() -> bool:
+        server = Server(lambda request: None if request == "ok" else broken(), system=system)
+        model = breaker(server)
+        for n, id in enumerate(requests):
+            if n == success_after:
+                REQUEST.set("ok")
+                await take(model)
+            REQUEST.set(id)
+            with pytest.raises(ProviderUnavailable):
+                await take(model)
+        was_open = circuit_of(model).is_open
+        circuit_of(model).close()
+        return was_open
+
+    return run(main())
+
+
+def test_five_failures_of_three_requests_open_it() -> None:
+    assert failures("aabbc")
+    assert failures("abcde")
+    assert not failures("abcd")
+    assert not failures("aabbabab")
+    assert not failures("aabbc", success_after=4)
+    assert failures("aaaabc")
+
+
+def test_a_worker_that_answers_over_topics_is_there_and_one_that_does_not_is_away() -> None:
+    assert not failures("abcdefgh", system="topic")
+
+    async def main() -> None:
+        late = ProviderUnavailable("no response in 600 s")
+        late.__cause__ = CallTimeout("no response in 600 s")
+        model = breaker(Server(lambda request: late, system="topic"))
+        for id in "abcde":
+            REQUEST.set(id)
+            with pytest.raises(ProviderUnavailable):
+                await take(model)
+        assert circuit_of(model).is_open
+        circuit_of(model).close()
+
+    run(main())
+
+
+def test_a_server_that_stays_silent_until_the_work_ends_is_away() -> None:
+    async def main() -> None:
+        model = breaker(Server(lambda request: None, seconds=1e9))
+
+        async def asked(id: str, seconds: float) -> None:
+            REQUEST.set(id)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(take(model), seconds)
+
+        await asyncio.gather(*(asked(id, 60) for id in "abcdef"))
+        assert not circuit_of(model).is_open  # whoever asked was in a hurry
+        await asyncio.gather(*(asked(id, 600) for id in "abcdef"))
+        assert circuit_of(model).is_open
+        circuit_of(model).close()
+
+    run(main())
+
+
+def test_a_probe_that_hangs_keeps_no_other_from_finding_the_server_back() -> None:
+    async def main() -> None:
+        server = Server(until(100, refused, begin=0))
+        queue = Queue(breaker(server), ids(8))
+        working = asyncio.create_task(queue.work())
+        await asyncio.sleep(99)
+        server._seconds = 1e6  # the next call
+        while server.calls[-1][0] < 100:
+            await asyncio.sleep(0.1)
+        server._seconds = 1.0
+        await asyncio.sleep(130)
+        assert len(queue.answered) == 7
+        working.cancel()
+        circuit_of(queue.model).close()
+
+    run(main())
+
+
+def test_whoever_has_no_more_time_stops_waiting() -> None:
+    async def main() -> None:
+        circuit = Circuit(clock=now)
+        circuit.open(refused())
+        waiting = asyncio.create_task(circuit.turn("a", 0.5))
+        assert not await waiting
+        assert now() == 0.5
+        assert await circuit.turn("b")  # nobody else is there to be the probe
+        circuit.close()
+        assert await circuit.turn("a")
+
+    run(main())
+
+
+def test_a_request_is_welcome_when_nobody_waits_to_be_the_probe() -> None:
+    async def main() -> None:
+        circuit = Circuit(clock=now, uniform=lambda a, b: b)
+        circuit.open(refused())
+        assert not circuit.room.is_set()
+        await asyncio.sleep(0.9)
+        assert not circuit.admits("a")
+        await circuit.room.wait()
+        assert now() == 1.0
+        assert circuit.admits("a")
+        assert not circuit.admits("b")
+        assert not circuit.room.is_set()
+        circuit.close()
+        assert circuit.admits("b")
+
+    run(main())

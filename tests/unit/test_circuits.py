@@ -1,0 +1,117 @@
+"""Which flows share a circuit, and which wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import replace
+
+import pytest
+
+from tests.support.deltas import CALL
+from trustgraph_prompt.errors import ProviderAuthentication
+from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Provider, RuntimeConfig
+from trustgraph_prompt.llm.circuit import ProviderAway
+from trustgraph_prompt.worker.circuits import Circuits
+from trustgraph_prompt.worker.flow import Flow, Input, Outputs
+
+REQUESTS = Input("persistent://tg/flow/in", "s")
+CHUNKS = replace(REQUESTS, kind="chunk")
+COMPLETIONS = replace(REQUESTS, kind="text-completion")
+
+
+class Refuses(Completer):
+    """A server that takes no key, or knows no model."""
+
+    prefill = False
+
+    def __init__(self, *, model: str = "small", account: int = 1) -> None:
+        self.identity = Identity("test", model, "http://here")
+        self.account = account
+
+    async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
+        await self.ready()
+        yield Delta()
+
+    async def ready(self, model: str | None = None) -> None:
+        raise ProviderAuthentication("no", loggable="HTTP 401")
+
+    async def close(self) -> None: ...
+
+
+def flow(input: Input = REQUESTS) -> Flow:
+    return Flow("f", input, Outputs())
+
+
+async def refused(provider: Provider, model: str | None = None) -> Exception:
+    with pytest.raises((ProviderAuthentication, ProviderAway)) as raised:
+        _ = [delta async for delta in provider.stream(replace(CALL, config=RuntimeConfig(model=model)))]
+    error: Exception = raised.value
+    return error
+
+
+def full(circuits: Circuits, *flows: Flow) -> list[bool]:
+    return [circuits.is_full(flow) for flow in flows]
+
+
+async def test_flows_with_the_same_server_model_and_key_share_one() -> None:
+    circuits = Circuits()
+    one, same, other_model, other_key = flow(), flow(), flow(), flow()
+    for each, provider in (
+        (one, Refuses()),
+        (same, Refuses()),
+        (other_model, Refuses(model="large")),
+        (other_key, Refuses(account=2)),
+    ):
+        breaker = circuits.breaker(each, provider, provider)
+        if each is one:
+            first = breaker
+    assert full(circuits, one, same, other_model, other_key) == [False] * 4
+
+    await refused(first)
+
+    assert full(circuits, one, same, other_model, other_key) == [True, True, False, False]
+    assert circuits.holding("http://here", "small") is not None
+    circuits.released(one)
+    assert full(circuits, one, same) == [False, True]
+    circuits.released(same)
+    assert circuits.holding("http://here", "small") is None
+
+
+async def test_a_flow_waits_as_a_whole_only_for_a_model_that_all_its_requests_need() -> None:
+    circuits = Circuits()
+    requests, chunks = flow(), flow(CHUNKS)
+    asks, extracts = (circuits.breaker(each, Refuses(), Refuses()) for each in (requests, chunks))
+
+    away = await refused(asks, "large")
+    assert isinstance(away, ProviderAway)
+    assert away.suspect  # it makes room
+    assert full(circuits, requests, chunks) == [False, False]
+
+    away = await refused(extracts, "large")
+    assert isinstance(away, ProviderAway)
+    assert not away.suspect
+    assert full(circuits, requests, chunks) == [False, True]
+    circuits.close()
+
+
+async def test_who_names_a_model_hears_at_once_that_it_is_refused() -> None:
+    circuits = Circuits()
+    completions = flow(COMPLETIONS)
+    breaker = circuits.breaker(completions, Refuses(), Refuses())
+    assert isinstance(await refused(breaker, "large"), ProviderAuthentication)
+    assert isinstance(await refused(breaker), ProviderAway)
+    circuits.close()
+
+
+async def test_a_flow_gets_room_when_the_circuit_closes() -> None:
+    circuits = Circuits()
+    chunks = flow(CHUNKS)
+    breaker = circuits.breaker(chunks, Refuses(), Refuses())
+    away = await refused(breaker)
+    assert isinstance(away, ProviderAway)
+    waiting = asyncio.create_task(circuits.room(chunks))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    away.circuit.close()
+    await waiting
