@@ -23,6 +23,7 @@ from trustgraph_prompt.prompts import files
 ENTRIES = files.load(bundled.templates())
 
 DEFINITIONS = [{"entity": f"entity {n}", "definition": f"What {n} is."} for n in range(20)]
+PASSAGE = "; ".join(f"{each['entity']}: {each['definition']}" for each in DEFINITIONS)
 MIXED: list[dict[str, Any]] = [
     {"type": "definition", "entity": "DNA", "definition": "Carries genetic instructions."},
     {
@@ -105,10 +106,10 @@ def _by_manager(provider: OpenAIProvider) -> Ask:
 
 async def test_definitions_are_extracted_as_json_lines(server: ModelServer, ask: Ask) -> None:
     server.reply = lambda body: Reply(streamed(lines(DEFINITIONS)))
-    assert await ask("extract-definitions", text="Some passage.") == DEFINITIONS
+    assert await ask("extract-definitions", text=PASSAGE) == DEFINITIONS
     system, question = server.bodies[0]["messages"]
     assert system["content"].startswith("You are a careful assistant.")
-    assert "<passage>\nSome passage.\n</passage>" in question["content"]
+    assert f"<passage>\n{PASSAGE}\n</passage>" in question["content"]
 
 
 @pytest.mark.parametrize("kept", [0, 1, 7, 19])
@@ -117,7 +118,7 @@ async def test_what_was_complete_before_the_cut_is_kept(server: ModelServer, ask
     # Nothing more comes when the rest is asked for, so that only what the cut left can be there.
     replies = iter([streamed(cut, "length")])
     server.reply = lambda body: Reply(next(replies, streamed("[]")))
-    assert await ask("extract-definitions", text="x") == DEFINITIONS[:kept]
+    assert await ask("extract-definitions", text=PASSAGE) == DEFINITIONS[:kept]
 
 
 async def test_a_json_array_cut_in_the_same_place_keeps_as_much(server: ModelServer, ask: Ask) -> None:
@@ -125,14 +126,14 @@ async def test_a_json_array_cut_in_the_same_place_keeps_as_much(server: ModelSer
     cut = array[: array.index('"entity 7"') + 4]
     replies = iter([streamed(cut, "length")])
     server.reply = lambda body: Reply(next(replies, streamed("[]")))
-    assert await ask("extract-definitions", text="x") == DEFINITIONS[:7]
+    assert await ask("extract-definitions", text=PASSAGE) == DEFINITIONS[:7]
 
 
 async def test_fences_prose_and_bad_lines_cost_themselves_alone(server: ModelServer, ask: Ask) -> None:
     good = lines(DEFINITIONS[:2])
     bad = '{"entity": "no definition"}\n{"entity": "broken", "definition": }\nnot json\n'
     server.reply = lambda body: Reply(streamed(f"Here you are:\n```json\n{bad}{good}```\nThat is all."))
-    assert await ask("extract-definitions", text="x") == DEFINITIONS[:2]
+    assert await ask("extract-definitions", text=PASSAGE) == DEFINITIONS[:2]
 
 
 async def test_mixed_objects_come_in_one_answer(server: ModelServer, ask: Ask) -> None:
@@ -158,7 +159,7 @@ async def test_rows_have_the_keys_of_the_schema_in_the_request(server: ModelServ
     rows: list[dict[str, Any]] = [{"name": "Etna", "height": 3403}, {"name": "Vesuvius"}]
     server.reply = lambda body: Reply(streamed(lines(rows)))
     schema = {"name": "mountains", "fields": [{"name": "name", "type": "string", "primary": True}]}
-    assert await ask("extract-rows", text="x", schema=schema) == rows
+    assert await ask("extract-rows", text="Etna is 3403 m high, Vesuvius less.", schema=schema) == rows
     assert '- "name" (string); required' in server.bodies[0]["messages"][-1]["content"]
 
 

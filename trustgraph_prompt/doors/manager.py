@@ -17,6 +17,7 @@ import orjson
 
 from trustgraph_prompt.beside import beside
 from trustgraph_prompt.contract import Contract, Format
+from trustgraph_prompt.contract.grounded import grounded
 from trustgraph_prompt.errors import ConfigError, ContractError, Issue, PromptError, Reason, RenderError
 from trustgraph_prompt.prompts import PromptDefinition, Template, answer_format
 from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, AnswerFormat, system_template
@@ -110,7 +111,7 @@ class PromptManager:
         left out with a warning.
         """
         prompt = self._prompt(id)
-        contract = prompt.contract
+        contract = grounded(prompt.contract, self._terms(prompt, input))
         system = self._rendered(id, prompt, prompt.system or self.system_template, input)
         answer = await llm(system=system, prompt=self._question(id, prompt, input))
         if answer is None:
@@ -186,8 +187,11 @@ class PromptManager:
             return text
         return answer_format.ending(text, prompt.contract.instructions())
 
+    def _terms(self, prompt: Prompt, input: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self.terms, **(prompt.terms or {}), **input}
+
     def _rendered(self, id: str, prompt: Prompt, template: Template, input: Mapping[str, Any]) -> str:
-        terms = {**self.terms, **(prompt.terms or {}), **input}
+        terms = self._terms(prompt, input)
         if prompt.answer_format != "none" and answer_format.TERM in template.needs.named:
             if answer_format.TERM in input:
                 raise RuntimeError(f"Error in template: {id}: {answer_format.RESERVED}")

@@ -116,6 +116,9 @@ KINDS: Mapping[str, Kind] = {
 }
 """In the order in which they are written."""
 
+BY_WORDS = ("from", "grounding")
+"""Constraints whose arguments are words."""
+
 ORDER = {name: place for place, name in enumerate(KINDS)}
 
 _FREE_SCALARS = {"string": "string", "int": "integer", "float": "number"}

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any
 
+from trustgraph_prompt.language.constraints import BY_WORDS
 from trustgraph_prompt.language.nodes import (
     Annotated,
     Constraint,
@@ -22,6 +23,8 @@ from trustgraph_prompt.language.nodes import (
 
 NAME = re.compile(r"[^\W\d][\w-]*")
 """A name that needs no quotes."""
+
+_NO_WORDS = ("true", "false", "null")
 
 
 def spell_type(expr: TypeExpr) -> str:
@@ -56,8 +59,15 @@ def _annotated(expr: Annotated) -> str:
 
 def spell_constraint(constraint: Constraint) -> str:
     """A constraint with its arguments."""
-    arguments = ["any" if one is None else spell_value(one) for one in constraint.arguments]
+    arguments = [_spell_argument(constraint, one) for one in constraint.arguments]
     return f"@{constraint.name}({', '.join(arguments)})" if arguments else f"@{constraint.name}"
+
+
+def _spell_argument(constraint: Constraint, value: Any) -> str:
+    if value is None:
+        return "any"
+    is_word = constraint.name in BY_WORDS and NAME.fullmatch(value) and value not in _NO_WORDS
+    return str(value) if is_word else spell_value(value)
 
 
 def spell_field(field: SchemaField) -> str:
