@@ -45,6 +45,19 @@ ENTRIES = {
         **{"response-type": "json", "schema": DEFINITION, "attempts": 2, "repair": True},
     ),
     "template.doubt": entry("Doubt {{ text }}", escalate={"op": "~", "value": "I CANNOT"}),
+    "template.vouch": entry(
+        'Vouch for what is in, such as {"entity": "Etna", "definition": "a volcano"}: {{ text }}',
+        **{
+            "response-type": "jsonl",
+            "object-schema": {
+                **DEFINITION,
+                "properties": {
+                    "entity": {"type": "string", "x-from": "text"},
+                    "definition": {"type": "string"},
+                },
+            },
+        },
+    ),
     "template.recall": entry(
         "Recall what is in: {{ text }}",
         **{"response-type": "jsonl", "object-schema": DEFINITION, "cache": True},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.grounded import Echoes, grounded
@@ -27,8 +28,20 @@ def echoes_of(prompt: PromptDefinition) -> Echoes | None:
     return _echoes(prompt.template.source, prompt.system.source, contract)
 
 
+def examples_like_answers(prompt: PromptDefinition) -> list[Any]:
+    """The objects written out in the texts of a prompt that its contract would take for an answer."""
+    if prompt.contract.format != "jsonl" or prompt.keeps_echoes:
+        return []
+    written = _examples(prompt.template.source, prompt.system.source)
+    return list(filter(prompt.contract.accepts, written))
+
+
 @lru_cache(_KEPT)
 def _echoes(template: str, system: str, contract: Contract) -> Echoes | None:
-    found = [read(text, "jsonl") for text in (template, system)]
-    objects = [one for outcome in found for one in (*outcome.value, *outcome.retracted)]
+    objects = _examples(template, system)
     return Echoes(objects, contract.schema) if objects else None
+
+
+def _examples(*texts: str) -> list[Any]:
+    found = [read(text, "jsonl") for text in texts]
+    return [one for outcome in found for one in (*outcome.value, *outcome.retracted)]

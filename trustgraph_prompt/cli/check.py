@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,10 +139,18 @@ def _judge_prompts(path: Path, read: PromptFiles, system: Mapping[str, str]) -> 
 
 
 def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
+    from trustgraph_prompt.ask.grounds import examples_like_answers
+
     if keys := prompt.unnamed_keys:
         yield (
             f"{place}: {prompt.id} never names {_quoted(keys)}, so its question ends with what the answer "
             "must be; write {{ answer_format }} where that is to stand"
+        )
+    if answers := examples_like_answers(prompt):
+        first = excerpt(json.dumps(answers[0], ensure_ascii=False))
+        yield (
+            f"{place}: {prompt.id} has an example that could be taken for an answer: {first}; "
+            "small models give it back, which is refused where no term speaks of it"
         )
 
 

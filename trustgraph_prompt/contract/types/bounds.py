@@ -7,13 +7,16 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from trustgraph_prompt.errors import ContractError
+from trustgraph_prompt.language.constraints import FROM, GROUNDING
 
+_OF_SOURCES: Mapping[str, str] = {FROM: FROM, GROUNDING: GROUNDING}
 _OF_NUMBERS: Mapping[str, str] = {
     "gt": "exclusiveMinimum",
     "ge": "minimum",
     "lt": "exclusiveMaximum",
     "le": "maximum",
     "multiple_of": "multipleOf",
+    **_OF_SOURCES,
 }
 _KEYWORDS: Mapping[str, Mapping[str, str]] = {
     "integer": _OF_NUMBERS,
@@ -23,8 +26,14 @@ _KEYWORDS: Mapping[str, Mapping[str, str]] = {
         "max_length": "maxLength",
         "pattern": "pattern",
         "format": "format",
+        **_OF_SOURCES,
     },
-    "array": {"min_length": "minItems", "max_length": "maxItems", "uniqueItems": "uniqueItems"},
+    "array": {
+        "min_length": "minItems",
+        "max_length": "maxItems",
+        "uniqueItems": "uniqueItems",
+        **_OF_SOURCES,
+    },
     "object": {"min_length": "minProperties", "max_length": "maxProperties"},
 }
 

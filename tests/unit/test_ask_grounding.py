@@ -1,0 +1,111 @@
+"""What a model made up, or copied from the question: refused, asked for again, never given to anybody."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from trustgraph_prompt.ask import Piece, ask
+from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
+from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.reader import Outcome
+
+EXAMPLE = '{"name": "Etna", "kind": "volcano", "height": 3403}'
+PROMPT = "Name what the text speaks of, like " + EXAMPLE + ".\n\n{{ text }}"
+SCHEMA = {
+    "properties": {"name": {"type": "string"}, "kind": {"enum": ["volcano", "river"]}},
+    "required": ["name"],
+}
+MARKED = {**SCHEMA, "properties": {**SCHEMA["properties"], "name": {"type": "string", "x-from": "text"}}}  # type: ignore[dict-item]
+
+
+def prompt(schema: Any = SCHEMA, **more: Any) -> PromptDefinition:
+    entry = {"dialect": "jinja", "prompt": PROMPT, "response-type": "jsonl", "schema": schema, **more}
+    return PromptDefinition.from_entry("p", entry)
+
+
+async def asked(
+    definition: PromptDefinition, text: str, *answers: str, pieces: list[Piece] | None = None
+) -> tuple[Outcome, list[Call]]:
+    calls: list[Call] = []
+    script = iter(answers)
+
+    def answer(call: Call) -> ScriptedAnswer:
+        calls.append(call)
+        return ScriptedAnswer(next(script))
+
+    async def listen(piece: Piece) -> None:
+        if pieces is not None:
+            pieces.append(piece)
+
+    question = definition.question({"text": text})
+    return await ask(definition, question, ScriptedProvider(answer), listen=listen), calls
+
+
+RHINE = '{"name": "Rhine", "kind": "river"}'
+
+
+async def test_an_example_that_comes_back_is_refused_and_nobody_hears_of_it() -> None:
+    pieces: list[Piece] = []
+    outcome, _ = await asked(prompt(), "The Rhine.", f"{EXAMPLE}\n{RHINE}", pieces=pieces)
+    assert outcome.value == [{"name": "Rhine", "kind": "river"}]
+    assert [one.issues[0].reason for one in outcome.rejected] == [Reason.ECHOED]
+    assert [one for piece in pieces for one in piece.objects] == outcome.value
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "more"),
+    [
+        ("Mount ETNA erupts.", EXAMPLE, {}),
+        ("The Rhine.", '{"name": "Etna", "kind": "volcano", "height": 3350}', {}),
+        ("The Rhine.", EXAMPLE, {"echoes": "keep"}),
+    ],
+)
+async def test_an_object_is_no_echo_where_the_text_speaks_of_it(
+    text: str, answer: str, more: dict[str, Any]
+) -> None:
+    outcome, _ = await asked(prompt(**more), text, answer)
+    assert len(outcome.value) == 1
+
+
+async def test_what_the_schema_prescribes_does_not_make_an_example_true() -> None:
+    outcome, _ = await asked(prompt(), "A volcano.", EXAMPLE)
+    assert outcome.value == []
+    assert outcome.reason is Reason.ECHOED
+
+
+async def test_a_json_answer_is_judged_where_its_schema_marks_a_key() -> None:
+    for schema, reason in ((SCHEMA, Reason.SUCCESS), (MARKED, Reason.UNGROUNDED)):
+        outcome, _ = await asked(prompt(schema, **{"response-type": "json"}), "The Rhine.", EXAMPLE)
+        assert outcome.reason is reason
+
+
+async def test_examples_in_the_system_message_count_too() -> None:
+    definition = prompt(prompt="{{ text }}", system=f"Answer like {EXAMPLE}")
+    outcome, _ = await asked(definition, "The Rhine.", EXAMPLE)
+    assert outcome.reason is Reason.ECHOED
+
+
+async def test_what_is_not_in_the_text_is_asked_for_again() -> None:
+    outcome, calls = await asked(
+        prompt(MARKED, attempts=2), "The Rhine.", f'{RHINE}\n{{"name": "Nile"}}', "[]"
+    )
+    assert outcome.value == [{"name": "Rhine", "kind": "river"}]
+    assert '"Nile" is not in the passage; leave it out' in calls[1].messages[-1].text
+    assert outcome.grounding is not None
+    assert list(outcome.grounding[0]) == ["/name"]
+
+
+async def test_pieces_say_where_their_objects_stand() -> None:
+    pieces: list[Piece] = []
+    outcome, _ = await asked(prompt(MARKED), "The Rhine.", RHINE, pieces=pieces)
+    assert [piece.grounding for piece in pieces] == [outcome.grounding]
+
+
+async def test_thousands_of_examples_cost_no_more_than_reading_them_once() -> None:
+    examples = "\n".join(f'{{"name": "n{n}"}}' for n in range(5_000))
+    definition = prompt(prompt=f"{examples}\n{{{{ text }}}}")
+    outcome, _ = await asked(definition, "The Rhine.", '{"name": "n4999"}\n{"name": "n5000"}')
+    assert outcome.value == [{"name": "n5000"}]

@@ -1,0 +1,194 @@
+"""Keys whose values must stand in the text that was asked about: what is refused, what is marked, where."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field
+
+from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.errors import ContractError, PromptError, Reason
+from trustgraph_prompt.grounding import Kind
+from trustgraph_prompt.prompts import PromptDefinition
+from trustgraph_prompt.reader import StreamReader, read
+
+TERMS = {"text": "The Rhine, 1,230 km long, and the Danube. The Rhine basin.", "title": "Rivers"}
+RIVER = Contract.language(
+    """
+schema River:
+    name: string @from(text, title)
+    basin?: string @from(text) @grounding(strict)
+    length?: int @from(text)
+    tags?: string[] @from(text) @grounding(mark)
+""",
+    format="jsonl",
+)["River"]
+
+
+def of(schema: dict[str, Any], **more: Any) -> Contract:
+    return Contract.from_schema(schema, **more)
+
+
+def reasons(
+    answer: str, contract: Contract, terms: dict[str, Any] | None = TERMS
+) -> list[tuple[str, Reason]]:
+    outcome = read(answer, contract, terms=terms)
+    return [(issue.path, issue.reason) for _, issue in outcome.errors()]
+
+
+@pytest.mark.parametrize(
+    ("answer", "refused"),
+    [
+        ('{"name": "Danube"}', []),
+        ('{"name": "rivers"}', []),
+        ('{"name": "the Danube river"}', []),
+        ('{"name": "Nile"}', ["/name"]),
+        ('{"name": "Danube", "basin": "the RHINE-basin"}', []),
+        ('{"name": "Danube", "basin": "Elbe basin"}', ["/basin"]),
+        ('{"name": "Danube", "length": 1230}', []),
+        ('{"name": "Danube", "length": 1231}', ["/length"]),
+        ('{"name": "Danube", "tags": ["Nile"]}', []),
+        ('{"name": "Nile", "length": 7}', ["/length", "/name"]),
+        ('{"name": ""}', []),
+    ],
+)
+def test_what_stands_in_no_term_is_refused_as_its_policy_says(answer: str, refused: list[str]) -> None:
+    assert sorted(reasons(answer, RIVER)) == [(path, Reason.UNGROUNDED) for path in refused]
+
+
+def test_an_object_says_where_its_values_stand() -> None:
+    outcome = read('{"name": "rhine", "length": 1230, "tags": ["Danube", "Nile"]}', RIVER, terms=TERMS)
+    assert outcome.grounding is not None
+    [found] = outcome.grounding
+    assert found["/tags/1"] is None
+    told = {path: (one.term, one.kind, one.spans) for path, one in found.items() if one}
+    assert told == {
+        "/name": ("text", Kind.FOLDED, ((4, 9), (46, 51))),
+        "/length": ("text", Kind.FOLDED, ((11, 16),)),
+        "/tags/0": ("text", Kind.EXACT, ((34, 40),)),
+    }
+
+
+@pytest.mark.parametrize("terms", [None, {}, {"text": ["a", "list"]}])
+def test_without_a_text_nothing_is_looked_for(terms: dict[str, Any] | None) -> None:
+    outcome = read('{"name": "Nile"}', RIVER, terms=terms)
+    assert outcome.value == [{"name": "Nile"}]
+    assert not outcome.grounding or outcome.grounding == ({},)
+
+
+def test_a_contract_that_marks_nothing_is_not_touched() -> None:
+    plain = of({"type": "object"}, format="jsonl")
+    assert plain.sources is None
+    assert read('{"name": "Nile"}', plain, terms=TERMS).grounding is None
+    assert read('{"name": "Nile"}', plain, terms=TERMS).contract is plain
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "paths"),
+    [
+        ({"items": {"x-from": "text"}}, '["Rhine", "Nile"]', ["/1"]),
+        ({"x-from": "text", "type": "array"}, '[["Rhine"], [["Nile"]]]', ["/1/0/0"]),
+        ({"additionalProperties": {"x-from": "text"}}, '{"a": "Rhine", "b/c": "Nile"}', ["/b~1c"]),
+        ({"properties": {"x-from": {"x-from": "text"}}}, '{"x-from": "Nile"}', ["/x-from"]),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/n"}}, "$defs": {"n": {"x-from": "text"}}},
+            '{"a": "Nile"}',
+            ["/a"],
+        ),
+        (
+            {"properties": {"a": {"x-from": "text"}, "in": {"$ref": "#"}}},
+            '{"a": "Rhine", "in": {"in": {"a": "Nile"}}}',
+            ["/in/in/a"],
+        ),
+        (
+            {
+                "oneOf": [
+                    {"properties": {"type": {"const": "river"}, "name": {"x-from": "text"}}},
+                    {"properties": {"type": {"const": "idea"}, "name": {"type": "string"}}},
+                ]
+            },
+            '[{"type": "river", "name": "Nile"}, {"type": "idea", "name": "Nile"}]',
+            ["/0/name"],
+        ),
+    ],
+)
+def test_keys_are_found_wherever_a_schema_speaks_of_them(
+    schema: dict[str, Any], answer: str, paths: list[str]
+) -> None:
+    many = "oneOf" in schema
+    assert reasons(answer, of(schema, many=many)) == [(path, Reason.UNGROUNDED) for path in paths]
+
+
+def test_of_several_values_the_one_that_stands_in_the_text_is_taken() -> None:
+    contract = of({"properties": {"name": {"x-from": "text"}}, "required": ["name"]})
+    outcome = read('Such as {"name": "Nile"}? No: {"name": "Rhine"}', contract, terms=TERMS)
+    assert outcome.value == {"name": "Rhine"}
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_any_chunks_come_to_the_same(size: int) -> None:
+    answer = '{"name": "Rhine"}\n{"name": "Nile"}\n[{"name": "danube"}, {"name": "Po"}]\n{"name": 7}'
+    reader = StreamReader(RIVER, TERMS)
+    given = [one for at in range(0, len(answer), size) for one in reader.feed(answer[at : at + size])]
+    outcome, whole = reader.close(), read(answer, RIVER, terms=TERMS)
+    assert given == outcome.value == whole.value == [{"name": "Rhine"}, {"name": "danube"}]
+    assert outcome.rejected == whole.rejected
+    assert outcome.grounding == whole.grounding
+
+
+def test_a_dataclass_and_a_model_say_it_too() -> None:
+    @dataclass
+    class River:
+        name: str = field(metadata={"x-from": "text"})
+
+    class Model(BaseModel):
+        name: str = Field(json_schema_extra={"x-from": "text"})
+
+    for type in (River, Model):
+        contract = Contract.of(type)
+        assert reasons('{"name": "Nile"}', contract) == [("/name", Reason.UNGROUNDED)]
+        assert contract.build(read('{"name": "Rhine"}', contract, terms=TERMS).value).name == "Rhine"
+
+
+def test_neither_model_nor_server_sees_it_and_the_fingerprint_does() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "x-from": "text"}}}
+    unmarked = {"type": "object", "properties": {"a": {"type": "string"}}}
+    strict = {
+        "type": "object",
+        "properties": {"a": {"type": "string", "x-from": "text", "x-grounding": "strict"}},
+    }
+    assert of(schema).schema == unmarked
+    assert len({of(one).fingerprint for one in (schema, unmarked, strict)}) == 3
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ({"x-from": 3}, "/x-from: `x-from` names no term (found 3"),
+        ({"x-from": []}, "names no term"),
+        ({"x-from": ["text", ""]}, "names no term"),
+        ({"x-from": "text", "x-grounding": "no"}, "expected refuse, strict or mark"),
+        ({"x-grounding": "mark"}, "`x-grounding` says nothing without `x-from`"),
+        ({"not": {"x-from": "text"}}, "/not/x-from: no value is looked for here"),
+        ({"patternProperties": {"a": {"x-from": "text"}}}, "no value is looked for here"),
+        ({"x-form": "text"}, "did you mean 'x-from'?"),
+    ],
+)
+def test_a_source_that_is_wrong_is_an_authors_error(schema: dict[str, Any], says: str) -> None:
+    with pytest.raises(ContractError) as caught:
+        of(schema)
+    assert says in str(caught.value)
+
+
+def test_a_term_that_the_prompt_does_not_have_is_an_error() -> None:
+    entry = {
+        "dialect": "jinja",
+        "prompt": "{{ passage }}",
+        "response-type": "json",
+        "schema": {"x-from": "text"},
+    }
+    with pytest.raises(PromptError, match=r"/schema: .*found text, expected passage|text.*passage"):
+        PromptDefinition.from_entry("p", entry)
+    assert PromptDefinition.from_entry("p", {**entry, "terms": {"text": "x"}}).contract.sources
