@@ -70,6 +70,47 @@ async def test_an_object_is_no_echo_where_the_text_speaks_of_it(
     assert len(outcome.value) == 1
 
 
+@pytest.mark.parametrize(
+    ("example", "text"),
+    [
+        ('{"mood": "good", "kind": "volcano"}', "It is fine."),
+        ('{"score": 1, "spam": true}', "Buy now."),
+        ('{"river": "Po"}', "The Po is long."),
+        ('{"city": "北京"}', "他住在北京。"),
+    ],
+)
+async def test_what_may_be_right_by_chance_is_no_echo(example: str, text: str) -> None:
+    schema = {"properties": {"mood": {"enum": ["good", "bad"]}, "kind": {"const": "volcano"}}}
+    outcome, _ = await asked(prompt(schema, prompt=f"Like {example}: {{{{ text }}}}"), text, example)
+    assert len(outcome.value) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "more"),
+    [
+        ('{"name": "Etna", "height": 3403.0, "kind": "volcano"}', {}),
+        ('{"height": "3403", "name": "Etna", "kind": "volcano"}', {"coerce": True}),
+        ('{"name": "Etna", "kind": "volcano", "height": 3403, "in": "Sicily"}', {"extra": "ignore"}),
+    ],
+)
+async def test_an_example_written_in_another_way_is_an_echo(answer: str, more: dict[str, Any]) -> None:
+    schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "height": {"type": "integer"}}}  # type: ignore[dict-item]
+    outcome, _ = await asked(prompt(schema, **more), "The Rhine.", answer)
+    assert outcome.reason is Reason.ECHOED
+
+
+async def test_an_object_within_an_example_is_an_echo() -> None:
+    definition = prompt(prompt=f'Like {{"items": [{EXAMPLE}], "more": false}}: {{{{ text }}}}')
+    outcome, _ = await asked(definition, "The Rhine.", EXAMPLE)
+    assert outcome.reason is Reason.ECHOED
+
+
+async def test_an_outcome_holds_no_text_that_was_asked_about() -> None:
+    definition = prompt(MARKED)
+    outcome, _ = await asked(definition, "The Rhine.", RHINE)
+    assert outcome.contract is definition.contract
+
+
 async def test_what_the_schema_prescribes_does_not_make_an_example_true() -> None:
     outcome, _ = await asked(prompt(), "A volcano.", EXAMPLE)
     assert outcome.value == []
@@ -93,7 +134,7 @@ async def test_what_is_not_in_the_text_is_asked_for_again() -> None:
         prompt(MARKED, attempts=2), "The Rhine.", f'{RHINE}\n{{"name": "Nile"}}', "[]"
     )
     assert outcome.value == [{"name": "Rhine", "kind": "river"}]
-    assert '"Nile" is not in the passage; leave it out' in calls[1].messages[-1].text
+    assert '"Nile" is not in the passage; leave the object out' in calls[1].messages[-1].text
     assert outcome.grounding is not None
     assert list(outcome.grounding[0]) == ["/name"]
 

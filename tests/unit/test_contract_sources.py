@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.contract import Contract, Limits
 from trustgraph_prompt.errors import ContractError, PromptError, Reason
 from trustgraph_prompt.grounding import Kind
 from trustgraph_prompt.prompts import PromptDefinition
@@ -121,6 +121,61 @@ def test_keys_are_found_wherever_a_schema_speaks_of_them(
     assert reasons(answer, of(schema, many=many)) == [(path, Reason.UNGROUNDED) for path in paths]
 
 
+EITHER = {"anyOf": [{"type": "string", "x-from": "text"}, {"enum": ["unknown"]}]}
+BY_KEYS = {
+    "anyOf": [
+        {"required": ["name"], "properties": {"name": {"x-from": "text"}}},
+        {"required": ["name", "guess"]},
+    ]
+}
+BY_TYPE = {"anyOf": [{"type": "number", "x-from": "text"}, {"type": "string"}]}
+BY_REFERENCE = {
+    "oneOf": [
+        {"properties": {"is": {"$ref": "#/$defs/one"}, "name": {"x-from": "text"}}},
+        {"properties": {"is": {"const": True}, "name": {"type": "string"}}},
+    ],
+    "$defs": {"one": {"const": 1}},
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "paths"),
+    [
+        (EITHER, '"unknown"', []),
+        (EITHER, '"Nile"', [""]),
+        (BY_KEYS, '{"name": "Nile", "guess": 1}', []),
+        (BY_KEYS, '{"name": "Nile"}', ["/name"]),
+        (BY_TYPE, '"Nile"', []),
+        (BY_TYPE, "1231", [""]),
+        (BY_REFERENCE, '{"is": true, "name": "Nile"}', []),
+        (BY_REFERENCE, '{"is": 1, "name": "Nile"}', ["/name"]),
+        ({"prefixItems": [{"x-from": "text"}], "items": {}}, '["Nile", "Nile"]', ["/0"]),
+        ({"$defs": {"unused": {"x-from": "text"}}, "items": {"x-from": "text"}}, '["Nile"]', ["/0"]),
+    ],
+)
+def test_a_value_is_judged_by_the_branch_that_it_means(
+    schema: dict[str, Any], answer: str, paths: list[str]
+) -> None:
+    assert reasons(answer, of(schema)) == [(path, Reason.UNGROUNDED) for path in paths]
+
+
+def test_a_value_is_judged_by_the_sources_of_its_version() -> None:
+    plain = {"properties": {"name": {"type": "string"}}}
+    marked = {"properties": {"name": {"type": "string", "x-from": "text"}}}
+    contract = of(plain, versions={"1.0": plain, "2.0": marked})
+    assert reasons('{"name": "Nile"}', contract) == []
+    assert reasons('{"schema_version": "1.0", "name": "Nile"}', contract) == []
+    assert reasons('{"schema_version": "2.1", "name": "Nile"}', contract) == [("/name", Reason.UNGROUNDED)]
+
+
+def test_looking_for_values_is_counted_like_all_other_judging() -> None:
+    answer = "\n".join(f'{{"name": "n{n}"}}' for n in range(2_000))
+    contract = of({"properties": {"name": {"x-from": "text"}}}, format="jsonl", limits=Limits(steps=500_000))
+    outcome = read(answer, contract, terms={"text": "x"})
+    assert outcome.reason is not Reason.SUCCESS
+    assert Reason.EFFORT_SPENT in {issue.reason for _, issue in outcome.errors()}
+
+
 def test_of_several_values_the_one_that_stands_in_the_text_is_taken() -> None:
     contract = of({"properties": {"name": {"x-from": "text"}}, "required": ["name"]})
     outcome = read('Such as {"name": "Nile"}? No: {"name": "Rhine"}', contract, terms=TERMS)
@@ -173,6 +228,8 @@ def test_neither_model_nor_server_sees_it_and_the_fingerprint_does() -> None:
         ({"x-grounding": "mark"}, "`x-grounding` says nothing without `x-from`"),
         ({"not": {"x-from": "text"}}, "/not/x-from: no value is looked for here"),
         ({"patternProperties": {"a": {"x-from": "text"}}}, "no value is looked for here"),
+        ({"type": "object", "x-from": "text"}, "this holds no strings and no numbers"),
+        ({"properties": {"a": {"type": "boolean", "x-from": "text"}}}, "/properties/a/x-from"),
         ({"x-form": "text"}, "did you mean 'x-from'?"),
     ],
 )

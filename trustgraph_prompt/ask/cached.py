@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable
 from functools import partial
+from itertools import repeat
 from typing import Any
 
 from trustgraph_prompt.ask.cache import Cache
@@ -161,9 +162,10 @@ def _open(kept: bytes | None, prompt: PromptDefinition, now: float) -> Outcome |
     is_timely = now - prompt.cache <= made <= now + prompt.cache  # clocks differ; what comes is any number
     if _is_empty(value) or not is_timely or not Stage.NATIVE <= stage < Stage.SALVAGED:
         return None
-    return Outcome(
+    outcome = Outcome(
         value, Reason.SUCCESS, prompt.contract, Stage(stage), truncated=False, cached=True, model=model
     )
+    return outcome.without_terms()
 
 
 def _decoded(kept: bytes | None) -> Any:
@@ -197,9 +199,11 @@ async def _tell(outcome: Outcome, listen: Listen | None) -> None:
     if outcome.contract.format == "text":
         for start in range(0, len(outcome.value), PIECE):
             await listen(Piece(outcome.value[start : start + PIECE]))
+    elif outcome.contract.format == "json":
+        await listen(Piece(objects=(outcome.value,), grounding=outcome.grounding))
     else:
-        for value in outcome.value if outcome.contract.format == "jsonl" else [outcome.value]:
-            await listen(Piece(objects=(value,), grounding=outcome.contract.grounding([value])))
+        for value, found in zip(outcome.value, outcome.grounding or repeat(None), strict=False):
+            await listen(Piece(objects=(value,), grounding=None if found is None else (found,)))
 
 
 def _too_late(contract: Contract) -> Outcome:

@@ -39,7 +39,7 @@ def examples_like_answers(prompt: PromptDefinition) -> list[Any]:
 @lru_cache(_KEPT)
 def _echoes(template: str, system: str, contract: Contract) -> Echoes | None:
     objects = _examples(template, system)
-    return Echoes(objects, contract.schema) if objects else None
+    return Echoes(objects, contract) if objects else None
 
 
 def _examples(*texts: str) -> list[Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from trustgraph_prompt.ask.loops import repeats_objects, repeats_text
 from trustgraph_prompt.ask.putting_right import still_refused
 from trustgraph_prompt.ask.step import ATTEMPTS, Reply
+from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.errors import ProviderError
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import CallReport, Rejected, Repaired, Stage
@@ -30,6 +31,7 @@ class Harvest:
         self.contract = prompt.contract
         self.calls: list[CallReport] = []
         self.objects: list[Any] = []
+        self.grounding: list[Mapping[str, Grounding | None]] = []  # of each object, where that is looked for
         self.rejected: list[Rejected] = []
         self.repaired: list[Repaired] = []
         self.retracted: list[Any] = []
@@ -148,6 +150,9 @@ class Harvest:
         self.repaired += (replace(r, index=r.index + self._seen) for r in said.repaired)
         self.retracted += self.new(said.retracted)
         self.objects += new
+        if said.grounding is not None:
+            of = dict(zip(map(id, said.value), said.grounding, strict=True))
+            self.grounding += (of[id(value)] for value in new)
         self._seen += len(said.value) + len(said.rejected)
         if said.ok:
             self.stage = said.stage if self.stage is None else max(self.stage, said.stage)

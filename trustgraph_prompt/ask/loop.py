@@ -160,8 +160,7 @@ class _Asking:
     async def tell_value(self, outcome: Outcome) -> None:
         """Give the value of a json answer, now that no better one comes; all else was given as it came."""
         if self._listen is not None and outcome.ok and outcome.contract.format == "json":
-            value = outcome.value
-            await self._listen(Piece(objects=(value,), grounding=outcome.contract.grounding([value])))
+            await self._listen(Piece(objects=(outcome.value,), grounding=outcome.grounding))
 
     async def _call(self, why: str, step: Step) -> Reply:
         contract, messages = self._prompt.contract, step.messages

@@ -17,7 +17,8 @@ def verdict(harvest: Harvest, end: Issue | None = None, cause: ProviderError | N
     if harvest.is_empty:
         reason = end.reason if end else Reason.EMPTY
         value = harvest.objects if harvest.contract.format == "jsonl" else None
-        return Outcome(value, reason, harvest.contract, issues=ends, calls=calls, cause=cause)
+        contract = harvest.contract.without_terms
+        return Outcome(value, reason, contract, issues=ends, calls=calls, cause=cause)
     best = harvest.best.outcome
     merged: dict[str, Any] = {}
     if harvest.contract.format == "jsonl":
@@ -27,6 +28,7 @@ def verdict(harvest: Harvest, end: Issue | None = None, cause: ProviderError | N
             "rejected": tuple(sorted(harvest.rejected, key=lambda rejected: rejected.index)),
             "repaired": tuple(harvest.repaired),
             "retracted": tuple(harvest.retracted),
+            "grounding": None if best.grounding is None else tuple(harvest.grounding),
         }
     reason = _reason(harvest, end if cause else None, cause)
     return replace(

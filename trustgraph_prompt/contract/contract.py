@@ -20,7 +20,7 @@ from trustgraph_prompt.contract.limits import Limits
 from trustgraph_prompt.contract.meter import MAX_CALL, Meter, TooMuchError
 from trustgraph_prompt.contract.normal import digest, shown
 from trustgraph_prompt.contract.pointer import pointer
-from trustgraph_prompt.contract.references import Path, References
+from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.schema import Schema, plain_schema
 from trustgraph_prompt.contract.sources import Sources
 from trustgraph_prompt.contract.versions import PROPERTY, Version, Versioned, Versions, parse_versions
@@ -397,6 +397,11 @@ class Contract:
         schemas = (self.schema, *(self.versions or {}).values())
         return any(isinstance(one, dict) and declares(one, References(one), name) for one in schemas)
 
+    @property
+    def without_terms(self) -> Contract:
+        """The contract that this one was made of for one question; itself, if for none."""
+        return self
+
     def grounding(self, values: Iterable[Any]) -> Grounded | None:
         """Where these objects stand in the terms of the question; None where nothing is judged by that."""
         return None
@@ -501,9 +506,9 @@ def _discriminator(schema: Schema | None) -> str | None:
 
 
 def _take_sources(schema: Schema | None, versions: Mapping[Version, Schema]) -> Sources | None:
-    named: dict[Path, Schema | None] = {(): schema}
-    named |= {("versions", str(version)): one for version, one in versions.items()}
-    return Sources.take({path: one for path, one in named.items() if isinstance(one, dict)})
+    oldest = next(iter(versions.values()), None)
+    by_version = [(None, oldest if schema is None else schema), *versions.items()]
+    return Sources.take({version: one for version, one in by_version if isinstance(one, dict)})
 
 
 def _check(what: str, path: str, found: object, known: tuple[object, ...]) -> None:

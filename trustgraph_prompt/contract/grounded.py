@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -11,6 +12,7 @@ from typing import Any, Final
 
 from trustgraph_prompt.contract.contract import Contract, JsonSchema
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
+from trustgraph_prompt.contract.meter import TooMuchError
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.contract.sources import Source
@@ -40,12 +42,15 @@ class Grounding:
 class Echoes:
     """Objects that are written out in a question. What repeats one is no answer, unless a term speaks of it.
 
-    Strings that the schema prescribes are in every answer, and say nothing.
+    Strings that the schema prescribes are in every answer, and say nothing; nor do numbers. An object that
+    has nothing else may be right by chance, and is no echo.
     """
 
-    def __init__(self, objects: Iterable[Mapping[str, Any]], schema: JsonSchema | None) -> None:
-        self._objects = frozenset(map(_canonical, objects))
-        self._prescribed = frozenset(_prescribed(schema))
+    def __init__(self, examples: Iterable[Any], contract: Contract) -> None:
+        objects = [part for example in examples for part in _objects(example)]
+        written = [*objects, *map(contract.conform, objects)]
+        self._objects = frozenset(map(_canonical, written))
+        self._prescribed = frozenset(_prescribed(contract.schema))
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -53,11 +58,10 @@ class Echoes:
     def has(self, value: Any) -> bool:
         return isinstance(value, dict) and _canonical(value) in self._objects
 
-    def free(self, value: Any) -> Iterator[str]:
-        """The strings of a value that a model is free to choose."""
-        for said in _strings(value):
-            if len(said) >= _SHORTEST and said not in self._prescribed:
-                yield said
+    def free(self, value: Any) -> list[str]:
+        """The strings of a value that a model is free to choose; short ones where there are no others."""
+        free = [said for said in _strings(value) if said.strip() and said not in self._prescribed]
+        return [said for said in free if len(said) >= _SHORTEST] or free
 
 
 Grounded = tuple[Mapping[str, Grounding | None], ...]
@@ -77,7 +81,7 @@ def grounded(
     if terms is None or not (contract.sources or echoes):
         return contract
     said = {each.name: getattr(contract, each.name) for each in fields(contract)}
-    return _WithTerms(**said, _texts=_Texts(terms), _echoes=echoes)
+    return _WithTerms(**said, _plain=contract, _texts=_Texts(terms), _echoes=echoes)
 
 
 class _Texts:
@@ -110,8 +114,13 @@ class _Texts:
 class _WithTerms(Contract):
     """Judges by the schema first: a value is looked for where it is what it should be."""
 
+    _plain: Contract | None = field(default=None, compare=False, repr=False)
     _texts: _Texts = field(default_factory=lambda: _Texts({}), compare=False, repr=False)
     _echoes: Echoes | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def without_terms(self) -> Contract:
+        return self._plain or self
 
     @property
     def demand(self) -> int:
@@ -119,14 +128,14 @@ class _WithTerms(Contract):
 
     def take(self, value: Any, characters: int | None = None) -> tuple[Any, bool]:
         taken, accepted = Contract.take(self, value, characters)
-        return taken, accepted and next(self._flaws(taken), None) is None
+        return taken, accepted and self._is_true(taken)
 
     def take_all(
         self, values: list[Any], characters: int | None = None, longest: int = 0
     ) -> list[Any] | None:
         left = self._meter.left if self._meter else 0
         taken = Contract.take_all(self, values, characters, longest)
-        if taken is None or not any(next(self._flaws(value), None) for value in taken):
+        if taken is None or all(map(self._is_true, taken)):
             return taken
         if self._meter:  # each is judged alone, and paid for then
             self._meter.left = left
@@ -138,7 +147,10 @@ class _WithTerms(Contract):
     def issues(self, value: object, characters: int | None = None) -> tuple[Issue, ...]:
         if found := Contract.issues(self, value, characters):
             return found
-        return tuple(islice(self._flaws(self.conform(value)), MAX_ISSUES))
+        try:
+            return tuple(islice(self._flaws(self.conform(value)), MAX_ISSUES))
+        except TooMuchError as error:
+            return (Issue(Reason.EFFORT_SPENT, str(error)),)
 
     def grounding(self, values: Iterable[Any]) -> Grounded | None:
         if self.sources is None:
@@ -147,6 +159,12 @@ class _WithTerms(Contract):
             {pointer(path): self._texts.find(source, said) for path, source, said in self._judged(value)}
             for value in values
         )
+
+    def _is_true(self, value: Any) -> bool:
+        try:
+            return next(self._flaws(value), None) is None
+        except TooMuchError:
+            return False
 
     def _judged(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
         if self.sources is not None:
@@ -166,9 +184,11 @@ class _WithTerms(Contract):
         for path, source, said in self._judged(value):
             if source.policy == "mark":
                 continue
+            if self._meter:
+                self._meter.spend(_LOOKING_UP * len(said))
             found = self._texts.find(source, said)
             if found is None:
-                message = f"{show(said)} is not in the passage; leave it out"
+                message = f"{show(said)} is not in the passage; leave the object out"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path))
             elif source.policy == "strict" and found.kind is Kind.PART:
                 message = f"{show(said)} is in the passage only in part; name it as the passage does"
@@ -181,12 +201,32 @@ class _WithTerms(Contract):
             return False
         if not self._echoes.has(value):
             return False
-        found = map(self._texts.all.find, self._echoes.free(value))
-        return not any(match is not None and match.kind is not Kind.PART for match in found)
+        free = self._echoes.free(value)
+        found = map(self._texts.all.find, free)
+        return bool(free) and not any(match and match.kind is not Kind.PART for match in found)
 
 
 def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True)
+    """The same for values that differ in nothing but how they are written."""
+    return unicodedata.normalize("NFC", json.dumps(_plain_numbers(value), sort_keys=True, ensure_ascii=False))
+
+
+def _plain_numbers(value: Any) -> Any:
+    """The value with 6650 for 6650.0."""
+    if isinstance(value, dict):
+        return {name: _plain_numbers(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain_numbers(part) for part in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """The objects that a value is or holds."""
+    if isinstance(value, dict):
+        yield value
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _objects(part)
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import Path, References
+from trustgraph_prompt.contract.versions import PROPERTY, Version, nearest
 from trustgraph_prompt.errors import ContractError
 from trustgraph_prompt.language.constraints import FROM, GROUNDING
 
@@ -16,7 +19,19 @@ Policy = Literal["refuse", "strict", "mark"]
 """What becomes of a value that does not stand there: refused where not one word of it does, refused where
 not all of it does, or published, and marked."""
 
-_BRANCHES = ("allOf", "anyOf", "oneOf")
+_CHOICES = ("anyOf", "oneOf")
+_LOOKED_INTO = "properties, additionalProperties, items, prefixItems, allOf, anyOf or oneOf"
+_DEFINITIONS = frozenset(("$defs", "definitions"))
+_HOLDERS = frozenset(("string", "integer", "number", "array"))
+_TYPES: Mapping[type, tuple[str, ...]] = {
+    str: ("string",),
+    bool: ("boolean",),
+    int: ("integer", "number"),
+    float: ("number", "integer"),
+    list: ("array",),
+    dict: ("object",),
+    type(None): ("null",),
+}
 
 
 class Source(NamedTuple):
@@ -30,84 +45,105 @@ class Source(NamedTuple):
 class _Node:
     """What a subschema says of a value, and of its parts."""
 
+    schema: Mapping[str, Any]
     source: Source | None = None
     properties: dict[str, _Node] = field(default_factory=dict)
     others: _Node | None = None  # properties that are not among these
-    items: _Node | None = None
-    branches: list[_Node] = field(default_factory=list)
-    chosen_by: dict[str, list[Any]] = field(default_factory=dict)  # the values of properties that mean it
+    first_items: list[_Node] = field(default_factory=list)
+    items: _Node | None = None  # those behind them
+    also: list[_Node] = field(default_factory=list)  # what it refers to, or has in an allOf
+    choices: list[list[_Node]] = field(default_factory=list)  # of which one or more apply
+    is_useful: bool = False  # it leads to a source
 
     @property
     def parts(self) -> list[_Node]:
         single = [part for part in (self.others, self.items) if part is not None]
-        return [*self.properties.values(), *single, *self.branches]
-
-    def keep(self, useful: set[int]) -> None:
-        """Drop the parts that lead to no source."""
-        self.properties = {name: part for name, part in self.properties.items() if id(part) in useful}
-        self.branches = [part for part in self.branches if id(part) in useful]
-        self.others = self.others if id(self.others) in useful else None
-        self.items = self.items if id(self.items) in useful else None
+        alternatives = chain.from_iterable(self.choices)
+        return [*self.properties.values(), *self.first_items, *single, *self.also, *alternatives]
 
     def means(self, value: Any) -> bool:
-        """Whether, as a branch, it may be meant by a value."""
-        if not isinstance(value, dict):
-            return True
-        return all(value[name] in chosen for name, chosen in self.chosen_by.items() if name in value)
+        """Whether it may be meant by a value, which meets the schema as a whole."""
+        said = self.schema
+        if "type" in said and not _is_of(value, said["type"]):
+            return False
+        values = [said["const"]] if "const" in said else said.get("enum")
+        if isinstance(values, list) and not _is_among(value, values):
+            return False
+        if isinstance(value, dict):
+            if not value.keys() >= set(_list(said.get("required", []))):
+                return False
+            named = ((part, value[name]) for name, part in self.properties.items() if name in value)
+            if not all(part.means(found) for part, found in named):
+                return False
+        return all(part.means(value) for part in self.also if part is not self)
+
+    def below(self, name: str | int) -> _Node | None:
+        """What says something of a property, or of an element."""
+        if isinstance(name, str):
+            return self.properties.get(name, self.others)
+        return self.first_items[name] if name < len(self.first_items) else self.items
 
 
 class Sources:
-    """Those of a schema, or of several of which any may be meant. `said` is what they say, for a hash."""
+    """Those of a schema, or of the schemas of several versions. `said` is what they say, for a hash."""
 
-    def __init__(self, root: _Node, said: list[list[Any]]) -> None:
-        self._root = root
+    def __init__(self, roots: Mapping[Version | None, _Node], said: list[list[Any]]) -> None:
+        self._roots = roots
         self.said = said
         self.terms = frozenset(term for _, source in said for term in source[0])
 
     @classmethod
-    def take(cls, schemas: Mapping[Path, dict[str, Any]]) -> Sources | None:
-        """Take the sources out of schemas, each at its path; None where there are none.
+    def take(cls, schemas: Mapping[Version | None, dict[str, Any]]) -> Sources | None:
+        """Take the sources out of schemas; None where there are none.
 
-        What judges form, and what a model or a server is shown, knows nothing of them. Raises
-        `ContractError` for a source that is written wrongly, or stands where no value is looked for.
+        The schemas are by version, and None is that of values without one. What judges form, and what a
+        model or a server is shown, knows nothing of sources. Raises `ContractError` for one that is written
+        wrongly, or stands where no value is looked for.
         """
-        if not any(_speaks_of_sources(schema) for schema in schemas.values()):
+        if not any(map(_speaks_of_sources, schemas.values())):
             return None
+        places: dict[Version | None, Path] = {
+            each: () if each is None else ("versions", str(each)) for each in schemas
+        }
         parts = [
-            ((*begin, *path), part)
-            for begin, schema in schemas.items()
+            ((*places[version], *path), part)
+            for version, schema in schemas.items()
             for path, part in References(schema).subschemas()
             if FROM in part or GROUNDING in part
         ]
         builder, said = _Builder(), []
-        roots = [builder.of(schema, References(schema)) for schema in schemas.values()]
+        roots = {version: builder.of(schema, References(schema)) for version, schema in schemas.items()}
         for path, part in parts:
-            source = _source(part, path)
-            if id(part) not in builder.nodes:
+            source, node = _source(part, path), builder.nodes.get(id(part))
+            if node is None and _DEFINITIONS.isdisjoint(path):
                 raise ContractError(
                     "no value is looked for here",
                     path=pointer((*path, FROM)),
                     found=part[FROM],
-                    expected="below properties, additionalProperties, items, allOf, anyOf and oneOf",
+                    expected=f"below {_LOOKED_INTO}",
                 )
-            builder.nodes[id(part)].source = source
-            said.append([pointer(path), [list(source.terms), source.policy]])
+            if node is not None:
+                node.source = source
+                said.append([pointer(path), [list(source.terms), source.policy]])
         for _, part in parts:
             assert isinstance(part, dict)
             part.pop(FROM, None)
             part.pop(GROUNDING, None)
-        if not said:  # of properties that are called so
-            return None
-        builder.prune()
-        return cls(roots[0] if len(roots) == 1 else _Node(branches=roots), sorted(said))
+        builder.find_useful()
+        return cls(roots, sorted(said)) if said else None
 
     def values(self, value: Any) -> Iterator[tuple[Path, Source, str]]:
         """The strings and numbers that have sources, as texts, each with its path; of lists each one."""
         seen: set[Path] = set()
-        for path, source, said in _found([self._root], value, ()):
+        for path, source, said in _found([self._root_of(value)], value, ()):
             if path not in seen:
                 seen.add(path)
                 yield path, source, said
+
+    def _root_of(self, value: Any) -> _Node:
+        named = Version.parse(value[PROPERTY]) if isinstance(value, dict) and PROPERTY in value else None
+        versions = (version for version in self._roots if version is not None)
+        return self._roots[nearest(named, versions) if named and len(self._roots) > 1 else None]
 
 
 class _Builder:
@@ -122,42 +158,41 @@ class _Builder:
         while open_:
             part = open_.pop()
             node = self.nodes[id(part)]
-            for name, one in _mapping(part.get("properties")).items():
-                node.properties[name] = self._part(one, open_)
-            node.others = self._part(part.get("additionalProperties"), open_)
-            node.items = self._part(part.get("items"), open_)
-            alternatives = [one for keyword in _BRANCHES for one in _list(part.get(keyword))]
+
+            def within(one: Any) -> _Node:
+                if isinstance(one, dict) and id(one) not in self.nodes:
+                    open_.append(one)
+                return self._node(one) if isinstance(one, dict) else _ANYTHING
+
+            node.properties = {name: within(one) for name, one in _mapping(part.get("properties")).items()}
+            node.others = within(part.get("additionalProperties"))
+            items = part.get("items")
+            first = items if isinstance(items, list) else part.get("prefixItems")
+            node.first_items = list(map(within, _list(first)))
+            node.items = within(part.get("additionalItems") if isinstance(items, list) else items)
             referred = [place for _, place in references.of(part)]
-            node.branches = [self._part(one, open_) for one in (*alternatives, *referred)]
+            node.also = [within(one) for one in (*_list(part.get("allOf")), *referred)]
+            node.choices = [list(map(within, _list(part[name]))) for name in _CHOICES if name in part]
         return root
 
-    def _part(self, schema: Any, open_: list[Mapping[str, Any]]) -> _Node:
-        if not isinstance(schema, dict):
-            return _NOTHING
-        if id(schema) not in self.nodes:
-            open_.append(schema)
-        return self._node(schema)
-
     def _node(self, schema: Mapping[str, Any]) -> _Node:
-        return self.nodes.setdefault(id(schema), _Node(chosen_by=_chosen_by(schema)))
+        return self.nodes.setdefault(id(schema), _Node(schema))
 
-    def prune(self) -> None:
-        """Keep what leads to a source."""
+    def find_useful(self) -> None:
+        """Mark what leads to a source."""
         above: dict[int, list[_Node]] = {}
         for node in self.nodes.values():
             for part in node.parts:
                 above.setdefault(id(part), []).append(node)
-        useful = {id(node) for node in self.nodes.values() if node.source}
-        open_ = list(useful)
+        open_ = [node for node in self.nodes.values() if node.source]
         while open_:
-            fresh = [id(node) for node in above.get(open_.pop(), ()) if id(node) not in useful]
-            useful.update(fresh)
-            open_ += fresh
-        for node in self.nodes.values():
-            node.keep(useful)
+            node = open_.pop()
+            if not node.is_useful:
+                node.is_useful = True
+                open_ += above.get(id(node), ())
 
 
-_NOTHING = _Node()
+_ANYTHING = _Node({})
 
 
 def _speaks_of_sources(schema: Mapping[str, Any]) -> bool:
@@ -170,25 +205,32 @@ def _found(nodes: Iterable[_Node], value: Any, path: Path) -> Iterator[tuple[Pat
     for node in said:
         if node.source is not None:
             yield from _texts(node.source, value, path)
+    parts: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):
-        for name, part in value.items():
-            below = (node.properties.get(name) or node.others for node in said)
-            if about_part := [node for node in below if node]:
-                yield from _found(about_part, part, (*path, name))
-    elif isinstance(value, list) and (about_items := [node.items for node in said if node.items]):
-        for index, part in enumerate(value):
-            yield from _found(about_items, part, (*path, index))
+        parts = value.items()
+    elif isinstance(value, list):
+        parts = enumerate(value)
+    for name, part in parts:
+        below = [node.below(name) for node in said]
+        if about_part := [node for node in below if node is not None and node.is_useful]:
+            yield from _found(about_part, part, (*path, name))
 
 
 def _all_that_apply(nodes: Iterable[_Node], value: Any) -> list[_Node]:
-    """These nodes and the branches that a value may mean, each once: branches may lead in a circle."""
+    """These nodes, and what a value means of their choices, each once.
+
+    Of a choice nothing applies where the value may be one that needs no source.
+    """
     found: dict[int, _Node] = {}
     open_ = list(nodes)
     while open_:
         node = open_.pop()
         if id(node) not in found:
             found[id(node)] = node
-            open_ += (branch for branch in node.branches if branch.means(value))
+            open_ += node.also
+            for choice in node.choices:
+                meant = [branch for branch in choice if branch.means(value)]
+                open_ += meant if all(branch.is_useful for branch in meant) else ()
     return list(found.values())
 
 
@@ -199,13 +241,21 @@ def _texts(source: Source, value: Any, path: Path) -> Iterator[tuple[Path, Sourc
     elif isinstance(value, str) and value.strip():
         yield path, source, value
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield path, source, str(value)
+        yield path, source, format(Decimal(repr(value)), "f")
 
 
 def _source(schema: Mapping[str, Any], path: Path) -> Source:
     if FROM not in schema:
         raise ContractError(
             f"`{GROUNDING}` says nothing without `{FROM}`", path=pointer((*path, GROUNDING)), expected=FROM
+        )
+    types = schema.get("type", "string")
+    if _HOLDERS.isdisjoint([types] if isinstance(types, str) else types):
+        raise ContractError(
+            "this holds no strings and no numbers",
+            path=pointer((*path, FROM)),
+            found=types,
+            expected=f"`{FROM}` beside a type of {', '.join(sorted(_HOLDERS))}",
         )
     said, policy = schema[FROM], schema.get(GROUNDING, "refuse")
     terms = [said] if isinstance(said, str) else said
@@ -226,12 +276,14 @@ def _source(schema: Mapping[str, Any], path: Path) -> Source:
     return Source(tuple(dict.fromkeys(terms)), policy)
 
 
-def _chosen_by(schema: Mapping[str, Any]) -> dict[str, list[Any]]:
-    chosen = {}
-    for name, one in _mapping(schema.get("properties")).items():
-        if isinstance(one, dict) and ("const" in one or isinstance(one.get("enum"), list)):
-            chosen[name] = [one["const"]] if "const" in one else one["enum"]
-    return chosen
+def _is_of(value: Any, types: Any) -> bool:
+    """Whether a value is of one of the types of JSON."""
+    return any(name in types for name in _TYPES.get(type(value), ()))
+
+
+def _is_among(value: Any, values: list[Any]) -> bool:
+    """As JSON has it: true is not 1."""
+    return any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in values)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -123,10 +123,9 @@ class Versions:
         if not isinstance(value, dict) or PROPERTY not in value:
             return self._unversioned, value
         named = Version.parse(value[PROPERTY])
-        related = [one for one in self._versions if named is not None and one.major == named.major]
-        if named is None or not related:
+        version = None if named is None else nearest(named, self._versions)
+        if named is None or version is None:
             return None, value
-        version = max((one for one in related if one <= named), default=related[0])
         judge, newer, names_property = self._versions[version]
         shown = value
         if not names_property:
@@ -139,6 +138,12 @@ class Versions:
         known = " or ".join(f"{major}.x" for major in sorted({one.major for one in self._versions}))
         message = f"expected {known}, found {show(value[PROPERTY])}"
         return Issue(Reason.UNSUPPORTED_VERSION, message, f"/{PROPERTY}")
+
+
+def nearest(named: Version, versions: Iterable[Version]) -> Version | None:
+    """The newest version of the same major one that is not newer, else the oldest; None without any."""
+    related = [one for one in versions if one.major == named.major]
+    return max((one for one in related if one <= named), default=related[0] if related else None)
 
 
 def _unshown(made: Any, judged: Any, value: Any) -> Any:

@@ -294,7 +294,9 @@ def system_template(value: object) -> Template:
 
 def _check_sources(contract: Contract, template: Template, entry: Mapping[str, Any], where: str) -> None:
     """Raise `PromptError` for a term that values are said to be from, and that the question does not hold."""
-    known = template.needs.named | entry.get("terms", {}).keys()
+    system = _template(entry.get("system", ""), entry["dialect"], where, "/system")
+    named = template.needs.named | system.needs.named
+    known = (named - {answer_format.TERM}) | entry.get("terms", {}).keys()
     unknown = contract.sources.terms - known if contract.sources else ()
     for term in sorted(unknown):
         raise PromptError(

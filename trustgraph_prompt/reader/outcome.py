@@ -6,7 +6,7 @@ import json
 import re
 import reprlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -109,6 +109,8 @@ class Outcome:
     `repaired` are the objects whose JSON was mended. `retracted` are objects a stream had given and the
     whole text took back. What is `cached` was asked before: it made no calls, and `model` says who answered.
     `span` is where the value of a json answer stands in the text that was read: its first character, its end.
+    `grounding` says of each of the `objects` where it stands in the terms of the question; None where nothing
+    is looked for there.
     `escalated` is why somebody else is to deal with the answer: a condition of the prompt holds for it, or
     its attempts were spent and none brought anything to use.
     """
@@ -128,6 +130,7 @@ class Outcome:
     model: str | None = None
     span: tuple[int, int] | None = None
     escalated: Literal["condition", "attempts"] | None = None
+    grounding: Grounded | None = None
 
     @property
     def ok(self) -> bool:
@@ -141,10 +144,11 @@ class Outcome:
             return self.value
         return [self.value] if self.ok else ()
 
-    @property
-    def grounding(self) -> Grounded | None:
-        """Where each of the `objects` stands in the terms of the question; None where none is looked for."""
-        return self.contract.grounding(self.objects)
+    def without_terms(self) -> Outcome:
+        """The same, knowing where its objects stand, and holding none of the texts in which they do."""
+        if (contract := self.contract.without_terms) is self.contract:
+            return self
+        return replace(self, contract=contract, grounding=self.contract.grounding(self.objects))
 
     @property
     def usage(self) -> Usage:

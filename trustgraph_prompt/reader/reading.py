@@ -105,8 +105,11 @@ class StreamReader:
             cut = has_room and _CUT_OBJECT.fullmatch(rest) is not None
             if cut or not rest.strip():
                 truncated = cut_short(finish_reason, within_value=cut)
-                return Outcome(self._lines, Reason.SUCCESS, self._contract, truncated=truncated, calls=calls)
-        return replace(self._outcome(text, rest, finish_reason), contract=self._contract, calls=calls)
+                return Outcome(
+                    self._lines, Reason.SUCCESS, self._contract, truncated=truncated, calls=calls
+                ).without_terms()
+        outcome = replace(self._outcome(text, rest, finish_reason), contract=self._contract, calls=calls)
+        return outcome.without_terms()
 
     def _outcome(self, text: str, rest: str, finish_reason: str | None) -> Outcome:
         contract, truncated = self._contract, cut_short(finish_reason)

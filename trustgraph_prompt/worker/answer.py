@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from itertools import count
+from itertools import accumulate, count
 from typing import Any, Self
 
 from trustgraph_prompt import wire
@@ -20,13 +20,11 @@ MAX_RAW = 2_000
 
 MAX_REJECTED = 200
 
-MAX_GROUNDED = 500
-"""Objects of which the record says where they stand in the text."""
+MAX_GROUNDING, MAX_GROUNDINGS = 8_000, 256_000
+"""Bytes of what is said of where one object stands, and of where all objects of a record do."""
 
 
 LISTS = ("objects", "rejected", "issues", "calls")
-
-_UNTRUE = frozenset({Reason.UNGROUNDED, Reason.ECHOED})
 
 UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED})
 
@@ -34,13 +32,10 @@ UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED
 def is_unusable(outcome: Outcome) -> bool:
     """Whether a model was asked for many objects, gave none that stands, and did not say that there is none.
 
-    An object that stands and that no message can carry is not the model's fault. Where nothing but the
-    text's own facts are missing from its objects, it has said that there are none.
+    An object that stands and that no message can carry is not the model's fault.
     """
-    if outcome.contract.format != "jsonl" or outcome.reason in UNSERVED | {Reason.SUCCESS, Reason.TOO_LARGE}:
-        return False
-    wrong = {issue.reason for rejected in outcome.rejected for issue in rejected.issues}
-    return not wrong or not wrong <= _UNTRUE
+    asked_for_many = outcome.contract.format == "jsonl"
+    return asked_for_many and outcome.reason not in UNSERVED | {Reason.SUCCESS, Reason.TOO_LARGE}
 
 
 def is_served(outcome: Outcome, unusable: Unusable) -> bool:
@@ -67,7 +62,22 @@ def without(outcome: Outcome, why_not: Callable[[object], str | None]) -> Outcom
             rejected.append(Rejected(index, raw, (Issue(Reason.TOO_LARGE, why),), 0))
     reason = Reason.TOO_LARGE if outcome.ok and not kept else outcome.reason
     rejected.sort(key=lambda one: one.index)
-    return replace(outcome, value=kept, rejected=tuple(rejected), reason=reason)
+    ids = set(map(id, kept))
+    grounding = outcome.grounding and tuple(
+        found for value, found in zip(outcome.value, outcome.grounding, strict=True) if id(value) in ids
+    )
+    return replace(outcome, value=kept, rejected=tuple(rejected), reason=reason, grounding=grounding)
+
+
+def told(grounding: Mapping[str, Grounding | None]) -> Mapping[str, Grounding | None]:
+    """Where an object stands: all places, or the first of each value, or nothing, as far as it fits."""
+    for spans in (None, 1, 0):
+        said = {
+            path: found and replace(found, spans=found.spans[:spans]) for path, found in grounding.items()
+        }
+        if len(wire.encode(said)) <= MAX_GROUNDING:
+            return said
+    return {}
 
 
 def object_id(request: str, prompt: str, value: object) -> str:
@@ -165,7 +175,7 @@ class Answer:
             source=request.source,
             cached=outcome.cached,
             escalated=outcome.escalated,
-            grounding={id: grounding[id] for id in objects[:MAX_GROUNDED]} if grounding else {},
+            grounding=_bounded(grounding, objects) if grounding else {},
         )
 
     @property
@@ -199,6 +209,16 @@ class Answer:
     def encode(self) -> bytes:
         """The record as it goes onto the topic."""
         return wire.encode(self)
+
+
+def _bounded(
+    grounding: Mapping[str, Mapping[str, Grounding | None]], objects: tuple[str, ...]
+) -> dict[str, Mapping[str, Grounding | None]]:
+    """What of it fits into a record, by the ids of objects."""
+    bounded = {id: told(grounding[id]) for id in objects if id in grounding}
+    sizes = accumulate(len(wire.encode(found)) for found in bounded.values())
+    pairs = zip(bounded.items(), sizes, strict=True)
+    return {id: found for (id, found), size in pairs if found and size <= MAX_GROUNDINGS}
 
 
 def _issue(issue: Issue) -> dict[str, str]:

@@ -13,7 +13,7 @@ from trustgraph_prompt.contract import Grounded, Grounding
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.answer import Answer, object_ids, without
+from trustgraph_prompt.worker.answer import Answer, object_ids, told, without
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.journal import Entry
 from trustgraph_prompt.worker.producers import Producers
@@ -70,8 +70,7 @@ class Outbox:
         if self._trouble is not None:
             raise self._trouble
         outputs = self._flow.outputs
-        objects = _objects(outcome) if outputs.objects or outputs.answers else []
-        grounding = outcome.contract.grounding(objects)
+        objects, grounding = _objects(outcome) if outputs.objects or outputs.answers else ([], None)
         ids = await self._publish(prompt, objects, grounding)
         await asyncio.gather(*self._sending.values())
         outcome = self._sendable(prompt, outcome)
@@ -145,8 +144,8 @@ class Outbox:
             "flow": self._flow.name,
             "workspace": self._flow.workspace,
         }
-        if grounding is not None:
-            properties["grounding"] = wire.encode(grounding).decode()
+        if grounding and (found := told(grounding)):
+            properties["grounding"] = wire.encode(found).decode()
         sending = asyncio.create_task(self._deliver(topic, data, id, properties, refusable=refusable))
         sending.add_done_callback(_seen)
         self._sending[id] = sending
@@ -182,9 +181,16 @@ def _seen(sending: asyncio.Task[None]) -> None:
         sending.exception()
 
 
-def _objects(outcome: Outcome) -> list[object]:
-    """What of an outcome is an object of its own: each of jsonl's, a json object, the members of an array."""
+def _objects(outcome: Outcome) -> tuple[list[object], Grounded | None]:
+    """What of an outcome is an object of its own: each of jsonl's, a json object, the members of an array.
+
+    And where each stands, but of the members of an array that is itself the value.
+    """
     if outcome.contract.format == "text" or (outcome.contract.format == "json" and not outcome.ok):
-        return []
+        return [], None
     values = outcome.value if isinstance(outcome.value, list) else [outcome.value]
-    return [value for value in values if isinstance(value, dict)]
+    objects: list[object] = [value for value in values if isinstance(value, dict)]
+    if outcome.grounding is None or len(values) != len(outcome.grounding):
+        return objects, None
+    pairs = zip(values, outcome.grounding, strict=True)
+    return objects, tuple(found for value, found in pairs if isinstance(value, dict))
