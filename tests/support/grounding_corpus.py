@@ -1,0 +1,60 @@
+"""Made sentences and values that stand in them, do not, or do in part: `tests/data/grounding.txt`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+_FILE = Path(__file__).parents[1] / "data" / "grounding.txt"
+_SENTENCES = {"|": 3, "!": 2, "~": 2}  # of a block, into which each line is put
+_STANDS: dict[str, Literal["found", "absent", "in part"]] = {"|": "found", "!": "absent", "~": "in part"}
+
+
+class Case(NamedTuple):
+    """A value that is looked for in a text."""
+
+    category: str
+    kinds: frozenset[str]
+    """Those that it may have where it is found."""
+    text: str
+    value: str
+    stands: Literal["found", "absent", "in part"]
+    places: tuple[tuple[int, int], ...]
+    """Where what stands for it begins and ends."""
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    return tuple(_read(_FILE.read_text(encoding="utf-8")))
+
+
+def _read(corpus: str) -> Iterator[Case]:
+    for block in corpus.split("\n# ")[1:]:
+        title, *lines = block.strip().splitlines()
+        category, _, kinds = title.partition(": ")
+        sentences = [_unescaped(line[2:]) for line in lines if line.startswith("> ")]
+        pairs = [line for line in lines if line and not line.startswith("> ")]
+        for number, line in enumerate(pairs):
+            stands, sign, value = re.fullmatch(r"(.+) ([|!~]) (.+)", line, re.DOTALL).groups()  # type: ignore[union-attr]
+            for step in range(_SENTENCES[sign]):
+                sentence = sentences[(number + step) % len(sentences)]
+                yield _case(category, frozenset(kinds.split()), sentence, _unescaped(stands), value, sign)
+
+
+def _case(category: str, kinds: frozenset[str], sentence: str, stands: str, value: str, sign: str) -> Case:
+    pieces = sentence.split("{}")
+    text, places = pieces[0], []
+    for piece in pieces[1:]:
+        places.append((len(text), len(text) + len(stands)))
+        text += stands + piece
+    return Case(category, kinds, text, _unescaped(value), _STANDS[sign], tuple(places))
+
+
+def _unescaped(written: str) -> str:
+    named = {"n": "\n", "r": "\r", "t": "\t"}
+    return re.sub(
+        r"\\(?:u([0-9a-f]{4})|([nrt]))", lambda it: named[it[2]] if it[2] else chr(int(it[1], 16)), written
+    )
