@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from trustgraph_prompt.grounding import Kind, Passage
+
+PRECISION, RECALL = 0.995, 0.97
+"""What is promised of the whole corpus."""
 
 _FILE = Path(__file__).parents[1] / "data" / "grounding.txt"
 _SENTENCES = {"|": 3, "!": 2, "~": 2}  # of a block, into which each line is put
@@ -29,6 +36,48 @@ class Case(NamedTuple):
 @cache
 def cases() -> tuple[Case, ...]:
     return tuple(_read(_FILE.read_text(encoding="utf-8")))
+
+
+@dataclass
+class Tally:
+    """What was found of some cases."""
+
+    found: int = 0
+    missed: int = 0
+    wrong: int = 0
+    absent: int = 0
+    taken_for_parts: int = 0
+    parts: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+
+    @property
+    def precision(self) -> float:
+        return self.found / (self.found + self.wrong) if self.found else float(not self.wrong)
+
+    @property
+    def recall(self) -> float:
+        return self.found / (self.found + self.missed) if self.found else float(not self.missed)
+
+
+def tallies() -> dict[str, Tally]:
+    """By category."""
+    by_category: dict[str, Tally] = defaultdict(Tally)
+    for case in cases():
+        tally = by_category[case.category]
+        match = Passage(case.text).find(case.value)
+        is_found = match is not None and match.kind is not Kind.PART
+        if case.stands == "found":
+            tally.found += is_found
+            tally.missed += not is_found
+        elif case.stands == "absent":
+            tally.wrong += is_found
+            tally.absent += 1
+        else:
+            tally.taken_for_parts += match is not None and not is_found
+            tally.parts += 1
+    return by_category
 
 
 def _read(corpus: str) -> Iterator[Case]:

@@ -45,9 +45,11 @@ _PLURALS = (
 _NO_PLURAL = ("ss", "us", "is")
 # Names and words that look like plurals of others.
 _NAMES = (
-    "adams andrews arkansas athens atlas brussels charles christmas collins daniels davies edwards harris "
-    "hermes hughes jacobs james johns jones kansas lens mars matthews moses naples news peters phillips "
-    "politics richards roberts rogers series species stevens texas thomas versailles wales williams"
+    "achilles adams andrews archimedes aries arkansas athens atlas barnabas brussels caracas charles "
+    "christmas collins cyclades dallas daniels davies douglas edwards elias euripides harris hercules "
+    "hermes honduras hughes jacobs james johns jonas jones judas kansas lens lucas mars matthews mercedes "
+    "moses naples news nicholas pericles peters phillips politics richards roberts rogers series silas "
+    "socrates species stevens texas thales thomas tobias vegas versailles wales williams"
 )
 _SINGULAR = frozenset(_NAMES.split())
 _SHORTEST, _SHORTEST_HANGUL = 3, 2  # letters of a stem

@@ -181,11 +181,11 @@ class _Index:
             offset = self._squeezed.find(squeezed, offset + 1)
 
     def _says_the_same(self, first: int, behind: int, sought: Sequence[str]) -> bool:
-        """ "Data base" is "database", but "the rapist" is no "therapist"."""
+        """Whether words are only divided differently: a data base, U.S.A.; but no therapist is the rapist."""
         there = self.words[first:behind]
-        return there == sought or not any(
-            w in STOP_WORDS for w in {*there} ^ {*sought} if len(w) > 1 or w == "a"
-        )
+        if there == sought or all(len(word) == 1 for word in max(there, sought, key=len)):
+            return True
+        return not any(word in STOP_WORDS and (len(word) > 1 or word == "a") for word in {*there} ^ {*sought})
 
     def forms(self, word: str) -> frozenset[str]:
         """Its words that are other forms of this one, or the same."""
