@@ -47,9 +47,10 @@ check: $(READY)  ## lint, formatting, types, direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-growth: $(READY)  ## what must be linear, and what hostile text may cost: native code too
+growth: $(READY)  ## what must be linear, what hostile text may cost, how well values are found in texts
 	$(BIN)/python benchmarks/linear.py
 	$(BIN)/python benchmarks/hostile_reading.py
+	$(BIN)/python benchmarks/grounding.py
 
 bench: $(READY)  ## the measured claims
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
+from tests.support import hostile_passages
 from tests.support.hostile_sources import HOSTILE, LARGE
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import ConfigError, LanguageError
+from trustgraph_prompt.grounding import Passage
 from trustgraph_prompt.language import format, parse
 from trustgraph_prompt.llm.openai.sse import EventStream
 from trustgraph_prompt.prompts import PromptDefinition
@@ -60,6 +62,11 @@ def rewrite(text: Callable[[int], str], size: int) -> None:
     format(text(size))
 
 
+def look(made: Callable[[int], tuple[str, str]], size: int) -> None:
+    text, value = made(size)
+    Passage(text).find(value)
+
+
 #: What is done, and the larger of its two sizes.
 WORK: dict[str, tuple[Callable[[int], object], int]] = {
     "a hostile pattern": (lambda size: PATTERN.issues("a" * size + "!"), MEGABYTE),
@@ -72,6 +79,10 @@ WORK: dict[str, tuple[Callable[[int], object], int]] = {
     "an entry of aliases, one of them twice": (partial(refused, lambda n: str(max(n, 1))), MEGABYTE // 20),
     **{f"refused: {name}": (partial(read, text), MEGABYTE) for name, text in HOSTILE.items()},
     **{f"formatted: {name}": (partial(rewrite, text), MEGABYTE // 4) for name, text in LARGE.items()},
+    **{
+        f"looked for: {name}": (partial(look, made), MEGABYTE // 8)
+        for name, made in hostile_passages.HOSTILE.items()
+    },
 }
 
 

@@ -31,13 +31,30 @@ _PLURALS = (
     ("ies", ("y", "ie")),
     ("ves", ("f", "fe", "ve")),
     ("men", ("man",)),
+    ("taten", ("tat",)),  # German
+    ("ungen", ("ung",)),
+    ("ionen", ("ion",)),
+    ("heiten", ("heit",)),
+    ("keiten", ("keit",)),
+    ("schaften", ("schaft",)),
     ("es", ("", "e", "is")),
     ("s", ("",)),
     ("ae", ("a",)),
     ("i", ("us",)),
 )
 _NO_PLURAL = ("ss", "us", "is")
+# Names and words that look like plurals of others.
+_NAMES = (
+    "achilles adams andrews archimedes aries arkansas athens atlas barnabas brussels caracas charles "
+    "christmas collins cyclades dallas daniels davies douglas edwards elias euripides harris hercules "
+    "hermes honduras hughes jacobs james johns jonas jones judas kansas lens lucas mars matthews mercedes "
+    "moses naples news nicholas pericles peters phillips politics richards roberts rogers series silas "
+    "socrates species stevens texas thales thomas tobias vegas versailles wales williams"
+)
+_SINGULAR = frozenset(_NAMES.split())
 _SHORTEST, _SHORTEST_HANGUL = 3, 2  # letters of a stem
+_HANGUL_COUNTERS = frozenset("년월일명개")  # year, month, day, person, piece
+_LONGEST = 64  # letters of a word that has forms
 
 # The ends of nouns and adjectives in Russian and its neighbours.
 _CYRILLIC = re.compile(
@@ -52,9 +69,13 @@ _KOREAN = re.compile(
 )
 
 
-@lru_cache(16_384)
 def base_forms(word: str) -> frozenset[str]:
     """What a folded word may be a form of, itself included: two words that share one are forms of one."""
+    return _base_forms(word) if len(word) <= _LONGEST else frozenset((word,))
+
+
+@lru_cache(16_384)
+def _base_forms(word: str) -> frozenset[str]:
     if word.isascii():
         return frozenset((word, *_singulars(word)))
     first = word[0]
@@ -67,13 +88,13 @@ def base_forms(word: str) -> frozenset[str]:
     else:
         stems = _singulars(word)
     shortest = _SHORTEST_HANGUL if first >= "\uac00" else _SHORTEST
-    return frozenset((word, *(stem for stem in stems if len(stem) >= shortest)))
+    return frozenset((word, *(each for each in stems if len(each) >= shortest or each in _HANGUL_COUNTERS)))
 
 
 def _singulars(word: str) -> list[str]:
     if word in _IRREGULAR:
         return [_IRREGULAR[word]]
-    if word.endswith(_NO_PLURAL):
+    if word.endswith(_NO_PLURAL) or word in _SINGULAR:
         return []
     return [
         word[: -len(end)] + instead

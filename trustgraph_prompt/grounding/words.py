@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -19,21 +18,30 @@ _MARKS = (
     "\u0670\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0900-\u0963\u0971-\u0dff\u3099\u309a"
 )
 _INVISIBLE = "\u00ad\u200b-\u200f\u2060\ufeff"
+_SCRIPT_DIGITS = "\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089"
 _SEPARATORS = ",.'’\u066c\u00a0\u202f\u2009 "
 
+_LETTER = rf"[^\W\d_{_UNSPACED}{_SCRIPT_DIGITS}]"
+_LETTERS_OF_WORD = rf"(?:[A-Za-z]++|{_LETTER})"  # the first is quicker
+LINE_END = r"[-\u2010][ \t]*+\r?\n[ \t]*+(?=[^\W\d_A-ZÀ-Þ])"
+"""A hyphen that divides a word at the end of a line: what goes on with a capital is a word of its own."""
+
 _WORDS = re.compile(
-    rf"(?P<number>"
-    rf"\d{{1,3}}([{_SEPARATORS}])\d{{3}}(?:\2\d{{3}})*+(?!\d)(?:[.,\u066b]\d++(?![.,]\d))?"
-    rf"|\d{{1,2}}(?:,\d\d)++,\d{{3}}(?!\d)(?:\.\d++)?"
-    rf"|(?<!\d[.,])\d++(?:[.,\u066b]\d++(?![.,]\d))?|\d++)"
-    rf"|(?P<character>[{_UNSPACED}][\u3099\u309a\uff9e\uff9f]?)"
-    rf"|(?P<word>[^\W\d_{_UNSPACED}](?:[^\W\d_{_UNSPACED}]|[{_MARKS}{_INVISIBLE}]"
-    rf"|[-\u2010][ \t]*+\r?\n[ \t]*+(?=[^\W\d_]))*+(?:['’]s(?!\w))?)"
+    rf"{_LETTERS_OF_WORD}++(?:(?:[{_MARKS}{_INVISIBLE}]|{LINE_END}){_LETTERS_OF_WORD}*+)*+(?:['’]s(?!\w))?"
+    rf"|[{_UNSPACED}][\u3099\u309a\uff9e\uff9f]?"
+    rf"|[{_SCRIPT_DIGITS}]++"
+    rf"|\d{{1,3}}([{_SEPARATORS}])\d{{3}}(?!\d)(?:\1\d{{3}}(?!\d))*+(?:[.,\u066b]\d++(?![.,]\d))?"
+    rf"|\d{{1,2}}(?:,\d\d(?!\d)){{1,6}}+,\d{{3}}(?!\d)(?:\.\d++)?"
+    rf"|(?<!\d[.,])\d++(?:[.,\u066b]\d++(?![.,]\d))?|\d++"
 )
 _DROPPED = re.compile(rf"[{_INVISIBLE}\u0640]|[-\u2010]?\s++")
-_LETTERS = str.maketrans({"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ı": "i", "ة": "ه", "ى": "ي"})
-_DECIMAL = re.compile(r"[.,\u066b](\d+)\Z")
-_ONE_GROUP = re.compile(r"\d{1,3}[.,]\d{3}")
+_LETTERS = str.maketrans(
+    {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ı": "i", "ё": "е", "ة": "ه", "ى": "ي"}
+)
+_NUMBER = re.compile(rf"[\d{_SCRIPT_DIGITS}]")
+_MARK = re.compile(r"[^\d]")
+_GROUPED = re.compile(r"\d{1,3}[.,]\d{3}")
+_LONGEST_KEPT = 64  # letters of a word that is folded once
 
 UNSPACED = re.compile(f"[{_UNSPACED}]")
 """A character of such a script."""
@@ -42,27 +50,31 @@ NUMBER = "\x02"
 """What numbers begin and end with when they are folded, so that two side by side make no other one."""
 
 
-class Word(NamedTuple):
-    """A word at `start` to `end` of its text, in code points; `folded` is what it is compared by."""
+class Words(NamedTuple):
+    """The words of a text, in its order: what each is compared by, and where it begins and ends."""
 
-    folded: str
-    start: int
-    end: int
-    is_spaced: bool
-    """Whether its script has spaces, so that it ends where the next word begins."""
+    folded: list[str]
+    spans: list[tuple[int, int]]
 
 
-def words(text: str) -> Iterator[Word]:
-    """The words of a text, in its order; punctuation and symbols are none."""
+def words(text: str) -> Words:
+    """The words of a text; punctuation and symbols are none."""
+    folded, spans = [], []
     for found in _WORDS.finditer(text):
-        kind, written = found.lastgroup, found[0]
-        folded = _folded_number(written) if kind == "number" else fold(written)
-        if folded:
-            yield Word(folded, *found.span(), kind != "character")
+        written = found[0]
+        if written.isalpha() and written.isascii():
+            word = written.lower()
+        elif _NUMBER.match(written):
+            word = _folded_number(written)
+        else:
+            word = fold(written) if len(written) <= _LONGEST_KEPT else _fold(written)
+        if word:
+            folded.append(word)
+            spans.append(found.span())
+    return Words(folded, spans)
 
 
-@lru_cache(16_384)
-def fold(word: str) -> str:
+def _fold(word: str) -> str:
     """A word without what is written differently in different places.
 
     That is case, compatibility forms, hyphens at line ends, possessive s, and the accents of the scripts in
@@ -79,14 +91,17 @@ def fold(word: str) -> str:
     return folded[:-2] if folded.endswith(("'s", "’s")) else folded
 
 
+fold = lru_cache(16_384)(_fold)
+
+
 def _folded_number(written: str) -> str:
     """3,403 and 3403 and 3 403.0 are one number; of 1.234 nobody knows, and it counts as 1234."""
     if not written.isascii():
-        written = "".join(str(unicodedata.decimal(each, each)) for each in written)
-    if not written.isdigit():
-        decimal = None if _ONE_GROUP.fullmatch(written) else _DECIMAL.search(written)
-        whole = written[: decimal.start()] if decimal else written
-        fraction = decimal[1].rstrip("0") if decimal else ""
-        written = "".join(filter(str.isdigit, whole)).lstrip("0") or "0"
-        written += f".{fraction}" if fraction else ""
-    return f"{NUMBER}{written.lstrip('0') or '0'}{NUMBER}"
+        written = "".join(str(unicodedata.digit(each, each)) for each in written)
+    whole, fraction = written, ""
+    marks = _MARK.findall(written)
+    if marks and marks[-1] not in marks[:-1] and marks[-1] in ".,\u066b" and not _GROUPED.fullmatch(written):
+        whole, _, fraction = written.rpartition(marks[-1])
+    whole = "".join(filter(str.isdigit, whole)).lstrip("0") or "0"
+    fraction = fraction.rstrip("0")
+    return f"{NUMBER}{whole}.{fraction}{NUMBER}" if fraction else f"{NUMBER}{whole}{NUMBER}"

@@ -1,0 +1,224 @@
+"""Whether a value stands in a text, how, and where."""
+
+from __future__ import annotations
+
+import random
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.grounding_corpus import PRECISION, RECALL, Case, Tally, cases, tallies
+from tests.support.hostile_passages import HOSTILE
+from tests.support.steps import is_linear
+from trustgraph_prompt.grounding import MAX_SPANS, Kind, Match, Passage
+
+
+def found(text: str, value: str) -> tuple[Kind, list[str]] | None:
+    """The kind of the match, and what stands at its spans."""
+    match = Passage(text).find(value)
+    return match and (match.kind, [text[start:end] for start, end in match.spans])
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "kind", "stands"),
+    [
+        ("We met Marie Curie there.", "Marie Curie", Kind.EXACT, "Marie Curie"),
+        ("We met MARIE\n CURIE there.", "Marie Curie", Kind.FOLDED, "MARIE\n CURIE"),
+        ("There are companies.", "company", Kind.INFLECTED, "companies"),
+        ("The University of Tokyo is old.", "Tokyo University", Kind.REORDERED, "University of Tokyo"),
+        ("On colonisation.", "colonization", Kind.FUZZY, "colonisation"),
+        ("We met Curie there.", "Marie Curie", Kind.PART, "Curie"),
+        ("The WHO says so.", "World Health Organization", Kind.PART, "WHO"),
+        ("The World Health Organization says so.", "WHO", Kind.PART, "World Health Organization"),
+    ],
+)
+def test_each_kind_has_its_place_in_the_text(text: str, value: str, kind: Kind, stands: str) -> None:
+    assert found(text, value) == (kind, [stands])
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "stands"),
+    [
+        ("The Infor-\n  mation Age.", "information age", "Infor-\n  mation Age"),
+        ("𝄞 — the eﬃciency!", "efficiency", "eﬃciency"),
+        (unicodedata.normalize("NFD", "Überall in Zürich: Ärger."), "Zürich", "Zu\u0308rich"),
+        ("😀😀 Straße", "STRASSE", "Straße"),
+        ("人们在北\n京 大学见面。", "北京大学", "北\n京 大学"),
+        ("昔、ｶﾒﾗを買った。", "カメラ", "ｶﾒﾗ"),
+        ("كان مُحَمَّد هنا", "محمد", "مُحَمَّد"),
+        ("It has CO₂ in it.", "CO2", "CO₂"),
+        ("At 3\u202f403 m.", "3403", "3\u202f403"),
+    ],
+)
+def test_spans_are_code_points_of_the_text_as_it_was_given(text: str, value: str, stands: str) -> None:
+    assert found(text, value) == (Kind.FOLDED, [stands])
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("They concatenate.", "cat"),
+        ("It costs 3,403.", "403"),
+        ("It costs 1,250,000.", "1,250"),
+        ("Pi is 3.14.", "14"),
+        ("Nobody could under-\nstand it.", "stand"),
+        ("Nobody could under-\n    stand it.", "stand"),
+        ("Nobody could under-\nstand it.", "under"),
+        ("A micro\u00adscope.", "scope"),
+        ("Zu\u0308rich", "Zu"),
+        ("Only the rapist.", "therapist"),
+    ],
+)
+def test_a_part_of_a_word_or_of_a_number_is_not_found(text: str, value: str) -> None:
+    assert Passage(text).find(value) is None
+
+
+def test_a_number_is_found_before_its_unit_and_a_name_behind_a_hyphen() -> None:
+    assert found("It is 3403m high.", "3403") == (Kind.EXACT, ["3403"])
+    assert found("The Austro-\nHungarian army.", "Hungarian") == (Kind.EXACT, ["Hungarian"])
+    assert found("Mount Etna's ash.", "Etna") == (Kind.EXACT, ["Etna"])
+
+
+def test_a_value_without_words_is_found_only_as_it_is() -> None:
+    assert found("What?! No.", "?!") == (Kind.EXACT, ["?!"])
+    assert Passage("What? No.").find("?!") is None
+    assert Passage("What? No.").find(" \n") is None
+    assert Passage("").find("What") is None
+
+
+def test_a_capital_behind_a_name_is_no_article() -> None:
+    assert found("World War II ended.", "World War I") == (Kind.PART, ["World", "War"])
+    assert found("Much vitamin C.", "vitamin A") == (Kind.PART, ["vitamin"])
+
+
+def test_what_is_found_does_not_depend_on_what_was_asked_before() -> None:
+    asked = [case.value for case in cases()[::7]]
+    text = "\n".join(case.text for case in cases()[::40])
+    alone = {value: Passage(text).find(value) for value in asked}
+    together = Passage(text)
+    random.Random(1).shuffle(asked)
+    assert {value: together.find(value) for value in asked} == alone
+    assert {value: together.find(value) for value in asked} == alone
+
+
+def test_the_first_places_are_told() -> None:
+    match = Passage("Etna! " * 300).find("Etna")
+    assert match is not None
+    assert match.spans == tuple((6 * place, 6 * place + 4) for place in range(MAX_SPANS))
+    assert len(Passage("Etna! " * 300).find("ETNA").spans) == MAX_SPANS  # type: ignore[union-attr]
+
+
+def test_the_corpus_is_found_as_it_should_be() -> None:
+    total = sum(tallies().values(), Tally())
+    assert total.precision >= PRECISION
+    assert total.recall >= RECALL
+    assert total.taken_for_parts == total.parts
+
+
+def test_a_found_value_of_the_corpus_has_an_expected_kind_and_all_its_places() -> None:
+    for case in cases():
+        match = Passage(case.text).find(case.value)
+        if case.stands == "found" and match is not None and match.kind is not Kind.PART:
+            assert match.kind in case.kinds, case
+            assert _are_at_the_places(match, case), case
+
+
+def _are_at_the_places(match: Match, case: Case) -> bool:
+    return len(match.spans) == len(case.places) and all(
+        begin <= start < end <= behind
+        for (start, end), (begin, behind) in zip(match.spans, case.places, strict=True)
+    )
+
+
+WORDS = st.text(st.characters(categories=["Lu", "Ll"], max_codepoint=0x24F), min_size=1, max_size=12)
+PIECES = st.sampled_from(
+    [
+        *(
+            "a",
+            "Etna",
+            "the",
+            "3",
+            "403",
+            "1,250",
+            ".",
+            ",",
+            "-",
+            "-\n",
+            "'",
+            "’s",
+            " ",
+            "\n",
+            "京",
+            "都",
+            "_",
+        ),
+        *(
+            "\u0301",
+            "\u200b",
+            "\u00ad",
+            "\ud800",
+            "ﬃ",
+            "₂",
+            "ß",
+            "İ",
+            "ᾳ",
+            "مُ",
+            "가",
+            "Ⅷ",
+            "①",
+            "½",
+            "ห",
+            "ำ",
+        ),
+        *("\U0001d11e", "ŉ", "ﷺ"),
+    ]
+)
+ANY_TEXT = st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=30).map("".join))
+
+
+@given(st.lists(WORDS, min_size=1, max_size=20), st.data())
+def test_words_cut_out_of_a_text_are_found_where_they_stood(said: list[str], data: st.DataObject) -> None:
+    first = data.draw(st.integers(0, len(said) - 1))
+    last = data.draw(st.integers(first, len(said) - 1))
+    begin = sum(len(word) + 1 for word in said[:first])
+    value = " ".join(said[first : last + 1])
+    match = Passage(" ".join(said)).find(value)
+    assert match is not None
+    assert match.kind is Kind.EXACT
+    assert (begin, begin + len(value)) in match.spans
+
+
+@given(st.lists(WORDS, min_size=1, max_size=20), st.data())
+def test_however_it_is_spaced_and_in_capitals_it_is_found(said: list[str], data: st.DataObject) -> None:
+    text = data.draw(st.sampled_from([" ", "\n", "  \u00a0"])).join(said)
+    first = data.draw(st.integers(0, len(said) - 1))
+    value = "\t".join(said[first:]).swapcase()
+    match = Passage(text).find(value)
+    assert match is not None
+    assert match.kind in (Kind.EXACT, Kind.FOLDED)
+
+
+@given(ANY_TEXT, ANY_TEXT)
+def test_whatever_is_asked_of_whatever_text_spans_lie_within_it(text: str, value: str) -> None:
+    match = Passage(text).find(value)
+    if match is not None:
+        assert match.spans
+        assert all(0 <= start < end <= len(text) for start, end in match.spans)
+        assert 0 < match.score <= 1
+
+
+@pytest.mark.parametrize("made", HOSTILE.values(), ids=HOSTILE.keys())
+def test_hostile_texts_and_values_take_linear_time(made: Callable[[int], tuple[str, str]]) -> None:
+    def look(size: int) -> None:
+        text, value = made(size)
+        Passage(text).find(value)
+
+    assert is_linear(look, 2_000)
+
+
+def test_a_passage_of_a_million_letters_and_a_value_of_many_are_no_trouble() -> None:
+    assert Passage("a" * 1_000_000).find("a" * 400_000) is None
+    assert Passage("a" * 1_000_000).find("A" * 1_000_000) == Match(Kind.FOLDED, 1.0, ((0, 1_000_000),))

@@ -1,0 +1,198 @@
+"""The words of a text, ready to be looked up: as they are, divided differently, in other forms, misspelt."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
+
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
+
+from trustgraph_prompt.grounding.inflection import base_forms
+from trustgraph_prompt.grounding.stop_words import STOP_WORDS
+from trustgraph_prompt.grounding.words import LINE_END, NUMBER, UNSPACED, words
+
+MOST_PLACES = 2_000
+"""Of one word, those that are gone through for a value."""
+
+_MOST_COMPARED = 4_000_000  # characters, over all places of a value
+_CHARACTERS_PER_EDIT = 8  # of a word that is written a little differently
+_LONGEST_RESPELT = 64
+_SHORTEST_NUMBER = 4  # two digits between the marks of a number
+
+_IN_NUMBERS = ".,'’"
+_JOINERS = "\u00ad\u200c\u200d\u2060"
+_HYPHENS = "-\u2010"
+_LINE_END = re.compile(LINE_END)
+_MARGIN = 40  # characters before a word in which the line before is looked for
+_ALIKE = str.maketrans("eykwz", "aicvs")  # letters that are written for each other
+
+
+def tries_for(sought: str) -> int:
+    """How many places of a text are compared with this: fewer, the longer it is."""
+    return min(MOST_PLACES, _MOST_COMPARED // (len(sought) or 1) + 1)
+
+
+def stands_alone(text: str, start: int, end: int) -> bool:
+    """Whether no word, and no number, of which this is a part begins before it or goes on behind it."""
+    if start > 0:
+        outer = text[start - 1]
+        if outer != " " and _goes_on(text[start], outer, text[start - 2 : start - 1]):
+            return False
+        if outer.isspace() and text[start - 2].isspace() | (outer == "\n") and _is_divided(text, start):
+            return False
+    if end == len(text) or text[end] == " ":
+        return True
+    inner, outer = text[end - 1], text[end]
+    if _goes_on(inner, outer, text[end + 1 : end + 2]):
+        is_number_with_unit = text[start].isdigit() and inner.isdigit() and outer.isalpha()
+        return is_number_with_unit and not unicodedata.combining(outer)
+    return not (outer in _HYPHENS and inner.isalpha() and _LINE_END.match(text, end))
+
+
+def _goes_on(inner: str, outer: str, beyond: str) -> bool:
+    """Whether the character outside of a stretch belongs to what the stretch ends with."""
+    if not inner.isalnum():
+        return False
+    if outer.isalnum():
+        return not (UNSPACED.match(inner) or UNSPACED.match(outer))
+    if outer in _IN_NUMBERS:
+        return inner.isdigit() and beyond.isdigit()
+    if outer in _JOINERS:
+        return beyond.isalnum()
+    return unicodedata.combining(outer) != 0
+
+
+def _is_divided(text: str, start: int) -> bool:
+    """Whether the word that goes on here begins in the line before."""
+    margin = text[max(0, start - _MARGIN) : start]
+    before = margin.rstrip()
+    if before[-1:] not in _HYPHENS or not before[-2:-1].isalpha():
+        return False
+    line_end = _LINE_END.match(text, start - len(margin) + len(before) - 1)
+    return line_end is not None and line_end.end() == start
+
+
+class Index:
+    """The words of a text, and where each stands."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.words, self._spans = words(text)
+        self._squeezed = "".join(self.words)
+        self._begins = [*accumulate(map(len, self.words), initial=0)]
+
+    def span(self, first: int, last: int) -> tuple[int, int]:
+        return self._spans[first][0], self._spans[last][1]
+
+    def stands_alone(self, first: int, last: int) -> bool:
+        return stands_alone(self.text, *self.span(first, last))
+
+    def has(self, squeezed: str) -> bool:
+        """Whether these letters stand there, be it as whole words or not."""
+        return squeezed in self._squeezed
+
+    def runs(self, sought: Sequence[str]) -> Iterator[tuple[int, int]]:
+        """The first and last word of each place where these words stand, be they divided differently."""
+        squeezed = "".join(sought)
+        offset = self._squeezed.find(squeezed)
+        for _ in range(tries_for(squeezed)):
+            if offset < 0:
+                return
+            first = bisect_left(self._begins, offset)
+            behind = bisect_left(self._begins, offset + len(squeezed), first)
+            whole = self._begins[first] == offset and self._begins[behind] == offset + len(squeezed)
+            if whole and self._says_the_same(first, behind, sought) and self.stands_alone(first, behind - 1):
+                yield first, behind - 1
+            offset = self._squeezed.find(squeezed, offset + 1)
+
+    def _says_the_same(self, first: int, behind: int, sought: Sequence[str]) -> bool:
+        """Whether words are only divided differently: a data base, U.S.A.; but no therapist is the rapist."""
+        there = self.words[first:behind]
+        if there == sought or all(len(word) == 1 for word in max(there, sought, key=len)):
+            return True
+        return not any(word in STOP_WORDS and (len(word) > 1 or word == "a") for word in {*there} ^ {*sought})
+
+    def forms(self, word: str) -> frozenset[str]:
+        """Its words that are other forms of this one, or the same."""
+        return frozenset(each for base in base_forms(word) for each in self._by_base.get(base, ()))
+
+    def similar(self, word: str) -> frozenset[str]:
+        """Its words that are spelt nearly like this one: one letter in eight more, less, swapped or alike."""
+        found: set[str] = set()
+        for base in base_forms(word):
+            edits = len(base) // _CHARACTERS_PER_EDIT
+            near = self._by_ends.get((base[0], base[-1])) if edits and len(base) <= _LONGEST_RESPELT else None
+            if near:
+                hits = process.extract(base, near, scorer=OSA.distance, score_cutoff=edits, limit=None)
+                for each in (hit[0] for hit in hits if _is_respelt(base, hit[0])):
+                    found.update(self._by_base[each])
+        return frozenset(found)
+
+    def says_something(self, first: int, last: int) -> int:
+        """How many of these words do."""
+        return self._saying[last + 1] - self._saying[first]
+
+    @cached_property
+    def at(self) -> Mapping[str, list[int]]:
+        """The places of each word."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for place, word in enumerate(self.words):
+            found[word].append(place)
+        return found
+
+    @cached_property
+    def _saying(self) -> list[int]:
+        return [*accumulate(map(says_something, self.words), initial=0)]
+
+    @cached_property
+    def _by_base(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = defaultdict(list)
+        for word in self.at:
+            for base in base_forms(word):
+                found[base].append(word)
+        return found
+
+    @cached_property
+    def _by_ends(self) -> dict[tuple[str, str], list[str]]:
+        """Long words by what they begin and end with: these letters are rarely mistaken."""
+        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for base in self._by_base:
+            near = found[base[0], base[-1]]
+            is_spelt = base[0] != NUMBER and _CHARACTERS_PER_EDIT <= len(base) <= _LONGEST_RESPELT
+            if is_spelt and len(near) < MOST_PLACES:
+                near.append(base)
+        return found
+
+    @cached_property
+    def initials(self) -> tuple[str, list[int]]:
+        """The first letters of its capitalised words, a blank for each other one that says something."""
+        letters, indices = [], []
+        for index, word in enumerate(self.words):
+            if self.text[self._spans[index][0]].isupper():
+                letters.append(word[0])
+            elif word in STOP_WORDS:
+                continue
+            else:
+                letters.append(" ")
+            indices.append(index)
+        return "".join(letters), indices
+
+
+def says_something(word: str) -> bool:
+    """Whether a text that has this word in common with another speaks of the same."""
+    if word[0] == NUMBER:
+        return len(word) >= _SHORTEST_NUMBER
+    shortest = 3 if word < "\u0590" else 2
+    return len(word) >= shortest and word not in STOP_WORDS and not UNSPACED.match(word)
+
+
+def _is_respelt(word: str, other: str) -> bool:
+    """Whether no letter stands for quite another one: an absorption is no adsorption."""
+    one, two = Counter(word.translate(_ALIKE)), Counter(other.translate(_ALIKE))
+    return one <= two or two <= one
