@@ -17,6 +17,7 @@ import pytest
 from tests.support.command import DOCUMENT, PROGRAM, RECORDING, SCRIPTED, environment, run, started
 from tests.support.model_server import ModelServer, Reply, Then, streamed
 from trustgraph_prompt.llm import ScriptedAnswer, recording
+from trustgraph_prompt.worker import documents
 
 OBJECTS = 68
 ANSWERS = 14
@@ -47,7 +48,20 @@ class TestTheDemo:
                 "definition": "A white substance almost too soft to be called rock, found under the whole "
                 "county of Norfolk and along the coasts of England.",
             },
+            "grounding": found[0]["grounding"],
         }
+
+    def test_says_where_in_its_chunk_each_entity_stands(self, expected: bytes) -> None:
+        chunks = list(documents.chunks(documents.read(DOCUMENT), documents.CHUNK_SIZE))
+        exact = 0
+        for line in map(json.loads, expected.splitlines()):
+            for key, where in line["grounding"].items():
+                assert where is not None or key == "/object"
+                if where is not None and where["kind"] == "exact":
+                    start, end = where["spans"][0]
+                    assert chunks[line["chunk"] - 1][start:end] == line["object"][key[1:]]
+                    exact += 1
+        assert exact > OBJECTS / 2
         positions = [(line["chunk"], line["prompt"]) for line in found]
         assert positions == sorted(positions)
 

@@ -13,7 +13,9 @@ from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.contract.versions import PROPERTY, Version, nearest
 from trustgraph_prompt.errors import ContractError
-from trustgraph_prompt.language.constraints import FROM, GROUNDING
+
+FROM, GROUNDING = "x-from", "x-grounding"
+"""Keywords of ours: the terms in which a value stands, and what becomes of one that does not."""
 
 Policy = Literal["refuse", "strict", "mark"]
 """What becomes of a value that does not stand there: refused where not one word of it does, refused where

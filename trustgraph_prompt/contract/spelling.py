@@ -9,7 +9,6 @@ from itertools import islice
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import BY_NAME, ONE_OR_MORE, Path, References
 from trustgraph_prompt.errors import ContractError
-from trustgraph_prompt.language.constraints import FROM, GROUNDING
 
 _LOOKED_UP = 100  # words; each takes a tenth of a millisecond
 
@@ -33,7 +32,7 @@ _KEYWORDS = frozenset(
         *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"),
         *("$schema", "$id", "$ref", "$anchor", "$comment", "$vocabulary"),
         *("$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"),
-        *(FROM, GROUNDING),
+        *("x-from", "x-grounding"),  # ours
     )
 )
 _KEYWORDS_OF_OTHERS = frozenset(("id", "example", "discriminator", "nullable", "xml", "externalDocs"))

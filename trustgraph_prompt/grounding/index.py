@@ -10,10 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate
 
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
-
-from trustgraph_prompt.grounding.inflection import base_forms
+from trustgraph_prompt.grounding.inflection import base_forms, verb_forms
 from trustgraph_prompt.grounding.stop_words import STOP_WORDS
 from trustgraph_prompt.grounding.words import LINE_END, NUMBER, UNSPACED, words
 
@@ -124,6 +121,9 @@ class Index:
 
     def similar(self, word: str) -> frozenset[str]:
         """Its words that are spelt nearly like this one: one letter in eight more, less, swapped or alike."""
+        from rapidfuzz import process  # takes as long to import as the rest of the room
+        from rapidfuzz.distance import OSA
+
         found: set[str] = set()
         for base in base_forms(word):
             edits = len(base) // _CHARACTERS_PER_EDIT
@@ -133,6 +133,10 @@ class Index:
                 for each in (hit[0] for hit in hits if _is_respelt(base, hit[0])):
                     found.update(self._by_base[each])
         return frozenset(found)
+
+    def verbs(self, word: str) -> frozenset[str]:
+        """Its words that are the same English verb: burn, burning, burned."""
+        return frozenset(each for each in verb_forms(word) if each in self.at)
 
     def says_something(self, first: int, last: int) -> int:
         """How many of these words do."""

@@ -91,6 +91,14 @@ def _base_forms(word: str) -> frozenset[str]:
     return frozenset((word, *(each for each in stems if len(each) >= shortest or each in _HANGUL_COUNTERS)))
 
 
+def verb_forms(word: str) -> list[str]:
+    """What the English verb may look like that a word is a form of."""
+    roots = [word[: -len(end)] for end in ("ing", "ed", "es", "e", "s", "") if word.endswith(end)]
+    if not word.isascii() or len(word) > _LONGEST:
+        return []
+    return [root + end for root in roots if len(root) >= _SHORTEST for end in ("", "e", "ing", "ed")]
+
+
 def _singulars(word: str) -> list[str]:
     if word in _IRREGULAR:
         return [_IRREGULAR[word]]

@@ -21,6 +21,8 @@ from trustgraph_prompt.grounding.index import (
 from trustgraph_prompt.grounding.stop_words import STOP_WORDS
 from trustgraph_prompt.grounding.words import NUMBER, UNSPACED, words
 
+_SENTENCE_ENDS = re.compile(r"\w{3}[.!?;]\W?\s")  # no initial
+
 MAX_SPANS = 100
 """Places of one value that are told."""
 
@@ -69,9 +71,7 @@ class Passage:
         if value in self._known:
             return self._known[value]
         found = self._exact(value) or _Search(self._index, value).best()
-        if len(value) <= _LONGEST_KEPT:
-            if len(self._known) >= _MOST_KEPT:
-                self._known.clear()
+        if len(value) <= _LONGEST_KEPT and len(self._known) < _MOST_KEPT:
             self._known[value] = found
         return found
 
@@ -156,11 +156,13 @@ class _Search:
                 first = held[0][0]
                 start, end = self._index.span(first, place)
                 others = self._index.says_something(first, place) - sum(says_something(w) for _, w in held)
-                if end - start <= reach and others <= 1:
+                is_near = end - start <= reach and others <= 1
+                if is_near and not _SENTENCE_ENDS.search(self._index.text, start, end):
                     yield first, place
 
     def _in_part(self, alike: Mapping[str, frozenset[str]]) -> Match | None:
-        stand = [word for word in self._content if alike.get(word)]
+        alike = {word: alike[word] | self._index.verbs(word) for word in self._content}
+        stand = [word for word in self._content if alike[word]]
         telling = (word[0] != NUMBER or len(word) >= _TELLING_NUMBER for word in stand)
         if not stand or (not any(telling) and stand != self._content):
             return None

@@ -9,10 +9,8 @@ from typing import Any
 
 from trustgraph_prompt.language.nodes import Constraint, ListOf, MapOf, Name, Scalar, TypeExpr
 
-FROM, GROUNDING = "x-from", "x-grounding"
-"""Keywords of ours: the terms in which a value stands, and what becomes of one that does not."""
-
 POLICIES = ("refuse", "strict", "mark")
+"""What becomes of a value that does not stand in the terms it is from."""
 
 Keywords = dict[str, Any]
 Arguments = tuple[Any, ...]
@@ -107,9 +105,9 @@ KINDS: Mapping[str, Kind] = {
     "pattern": Kind({"string": ("pattern",)}, _one_text, '@pattern("^[a-z]+$")'),
     "format": Kind({"string": ("format",)}, _one_text, '@format("email")'),
     "unique": Kind({"array": ("uniqueItems",)}, lambda given: not given, "@unique"),
-    "from": Kind(_of_texts(FROM), lambda given: given != () and _are_names(given), "@from(text)"),
+    "from": Kind(_of_texts("x-from"), lambda given: given != () and _are_names(given), "@from(text)"),
     "grounding": Kind(
-        _of_texts(GROUNDING),
+        _of_texts("x-grounding"),
         lambda given: len(given) == 1 and given[0] in POLICIES,
         " or ".join(f"@grounding({policy})" for policy in POLICIES),
     ),
@@ -147,7 +145,7 @@ def keywords_of(constraint: Constraint, kind_of_json: str | None) -> Keywords | 
         return {"uniqueItems": True}
     if constraint.name == "from":
         first, *others = constraint.arguments
-        return {FROM: [first, *others] if others else first}
+        return {"x-from": [first, *others] if others else first}
     names = kind.keywords[kind_of_json]
     given = (*constraint.arguments, *constraint.arguments)[: len(names)]
     return {name: value for name, value in zip(names, given, strict=True) if not _says_nothing(name, value)}

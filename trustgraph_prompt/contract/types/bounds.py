@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from trustgraph_prompt.contract.sources import FROM, GROUNDING
 from trustgraph_prompt.errors import ContractError
-from trustgraph_prompt.language.constraints import FROM, GROUNDING
 
 _OF_SOURCES: Mapping[str, str] = {FROM: FROM, GROUNDING: GROUNDING}
 _OF_NUMBERS: Mapping[str, str] = {
