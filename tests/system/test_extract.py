@@ -50,6 +50,8 @@ class TestTheDemo:
             },
             "grounding": found[0]["grounding"],
         }
+        positions = [(line["chunk"], line["prompt"]) for line in found]
+        assert positions == sorted(positions)
 
     def test_says_where_in_its_chunk_each_entity_stands(self, expected: bytes) -> None:
         chunks = list(documents.chunks(documents.read(DOCUMENT), documents.CHUNK_SIZE))
@@ -62,8 +64,6 @@ class TestTheDemo:
                     assert chunks[line["chunk"] - 1][start:end] == line["object"][key[1:]]
                     exact += 1
         assert exact > OBJECTS / 2
-        positions = [(line["chunk"], line["prompt"]) for line in found]
-        assert positions == sorted(positions)
 
     def test_tells_what_was_refused_what_was_cut_and_what_it_cost(self, tmp_path: Path) -> None:
         result = run("extract", DOCUMENT, "--provider", SCRIPTED, "-o", tmp_path / "o.jsonl", "--json")
