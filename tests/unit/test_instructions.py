@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from trustgraph_prompt.ask.messages import putting_right
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.instructions import MAX_SAID
+from trustgraph_prompt.prompts import Question
+from trustgraph_prompt.reader import read
 
 LINES: dict[str, Any] = {"format": "jsonl"}
 
@@ -116,8 +119,157 @@ def test_bounds_other_keys_and_circles_are_told() -> None:
         '- "code" (string, matching "^[A-Z]+$", optional)',
         '- "counts" (object with the keys below, optional)',
         "  - any key (whole number)",
-        '- "parts" (array of objects as above, optional)',
+        '- "parts" (array of values, each as above, optional)',
     ]
+
+
+STRING: dict[str, Any] = {"$defs": {"A": {"type": "string"}}}
+BESIDE: list[dict[str, Any]] = [
+    {"maxLength": 3},
+    {"not": {}},
+    {"allOf": [{}, {"maxLength": 3}]},
+    {"pattern": "a"},
+]
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        *({"properties": {"a": {"$ref": "#/$defs/A", **beside}}, **STRING} for beside in BESIDE),
+        {
+            "$ref": "#/$defs/A",
+            "$defs": {"A": {"$ref": "#/$defs/B", "maxLength": 3}, "B": {"type": "string"}},
+        },
+        {"$schema": "http://json-schema.org/draft-04/schema#", "minimum": 0, "exclusiveMinimum": True},
+        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "null"}}], "minLength": 2},
+        {"type": "array", "items": False},
+        {"type": "string", "enum": ["a", 1]},
+        {"enum": [{"a": 1}, {}], "required": ["a"]},
+        {"type": ["object", "array"], "required": ["a"], "items": {"required": ["b"]}},
+    ],
+    ids=str,
+)
+def test_what_words_would_leave_out_is_shown_as_a_schema(schema: Any) -> None:
+    assert told(schema).startswith("Answer with one JSON value valid against the JSON Schema below.\n\n{")
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind"),
+    [
+        (
+            {"type": "array", "items": {"type": "string"}, "uniqueItems": True},
+            "array of strings, no two the same",
+        ),
+        ({"type": "array", "uniqueItems": False}, "array"),
+        (
+            {"type": "object", "minProperties": 1, "maxProperties": 2},
+            "object, at least 1 keys, at most 2 keys",
+        ),
+        ({"enum": [1, 2, 3], "minimum": 2}, "value: 1 or 2 or 3, at least 2"),
+        ({"type": "number", "enum": [1, 2.5]}, "value: 1 or 2.5"),
+        ({"items": {"type": "string"}}, "array of strings"),
+        ({"type": "object", "additionalProperties": False}, "object without keys"),
+        ({"type": "array", "items": {"$ref": "#"}}, "array of values, each as above"),
+        (
+            {"anyOf": [{"type": "string"}, {"type": "array", "items": {"$ref": "#"}}]},
+            "array of values, each as above or string",
+        ),
+    ],
+)
+def test_a_kind_says_all_that_is_asked_of_it(schema: Any, kind: str) -> None:
+    assert told(schema).startswith(f"Answer with one JSON {kind}.\n")
+
+
+def test_what_refers_to_a_string_or_an_object_above_is_not_called_an_object() -> None:
+    part = {"type": "object", "properties": {"next": {"$ref": "#"}}}
+    assert keys({"anyOf": [{"type": "string"}, part]}) == ['- "next" (as above, optional)']
+
+
+def test_alternatives_of_which_one_is_a_list_are_not_all_called_objects() -> None:
+    schema = {"anyOf": [{"required": ["a"]}, {"type": "array", "items": {"required": ["b"]}}]}
+    assert told(schema).startswith("Answer with one JSON value of one of the kinds below.\n")
+
+
+@pytest.mark.parametrize(
+    ("schema", "begins"),
+    [
+        (
+            {"properties": {"a": {"type": "object", "properties": {"b": {}}}}},
+            "with the keys below and no others.",
+        ),
+        ({"properties": {"a": {}}, "additionalProperties": True}, "with the keys below and no others."),
+        ({"properties": {"a": {}}, "additionalProperties": {"type": "string"}}, "with the keys below."),
+        ({"type": "object"}, "."),
+        (
+            {"properties": {"a": {}}, "not": {}},
+            "valid against the JSON Schema below that has no other keys than",
+        ),
+    ],
+)
+def test_that_other_keys_are_refused_is_told(schema: Any, begins: str) -> None:
+    text = told({"type": "object", **schema}, extra="forbid").replace("JSON value", "JSON object")
+    assert text.startswith(f"Answer with one JSON object{'' if begins == '.' else ' '}{begins}")
+
+
+def test_descriptions_of_the_whole_of_elements_and_of_values_are_told() -> None:
+    schema = {
+        "description": "A wine.",
+        "properties": {
+            "names": {"type": "array", "items": {"type": "string", "description": "As on the label."}},
+            "colour": {
+                "oneOf": [
+                    {"const": "red", "description": "Or rosé."},
+                    {"const": "white", "description": "Pale."},
+                ]
+            },
+            "sold": {"anyOf": [{"description": "When.", "type": "string"}, {"type": "null"}]},
+            "grapes": {"additionalProperties": {"type": "number", "description": "Its share."}},
+        },
+    }
+    assert told(schema, many=True).splitlines()[2:13] == [
+        "Description: A wine.",
+        '- "names" (array of strings, optional)',
+        "  Each: As on the label.",
+        '- "colour" (value of one of the kinds below, optional)',
+        '  1. always "red": Or rosé.',
+        '  2. always "white": Pale.',
+        '- "sold" (string or null, optional)',
+        "  Description: When.",
+        '- "grapes" (object with the keys below, optional)',
+        "  - any key (number): Its share.",
+        "",
+    ]
+
+
+def test_lines_that_are_no_objects_are_not_called_objects() -> None:
+    assert told({"type": "string"}, **LINES).startswith("Answer with JSON strings, one per line.\n")
+
+
+@pytest.mark.parametrize("named", [{}, {"schema_version": {"type": "string"}}])
+def test_the_newest_version_is_asked_for_by_its_name(named: Any) -> None:
+    new = {"properties": {"new": {}, **named}, "required": ["new"], "additionalProperties": False}
+    assert keys(None, versions={"1.0": {"required": ["old"]}, "2.0": new}) == [
+        '- "schema_version" (always "2.0")',
+        '- "new" (value)',
+    ]
+
+
+def test_a_schema_of_values_without_a_version_is_asked_for_as_it_is() -> None:
+    assert keys({"required": ["a"]}, versions={"1.0": {"required": ["b"]}}) == ['- "a" (value)']
+
+
+def test_what_is_not_in_the_passage_is_not_asked_for_again_as_it_was() -> None:
+    schema = {"properties": {"name": {"type": "string", "x-from": "text"}}, "required": ["name"]}
+    contract = Contract.from_schema(schema, format="jsonl")
+
+    def asked(answer: str) -> str:
+        refused = read(answer, contract, terms={"text": "The Rhine."}).rejected
+        return putting_right(Question("", "Which?"), refused, contract)[-1].text
+
+    assert "with that put right" not in asked('{"name": "Nile"}')
+    assert "as the passage has it" in asked('{"name": "Nile"}')
+    assert "answer with []" in asked('{"name": "Nile"}')
+    assert "with that put right, in the same order" in asked('{"name": "Nile"}\n{"name": 1}')
 
 
 @pytest.mark.parametrize(

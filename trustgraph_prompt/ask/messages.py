@@ -51,6 +51,13 @@ _PUT_RIGHT = (
     "wrong:\n{problems}\nGive the {objects} again, with that put right, in the same order: whole JSON "
     "objects, one per line, and nothing else."
 )
+_NOT_THERE = (
+    "Of your answer, the {objects} above cannot be used; the others are fine, do not repeat them. What is "
+    "wrong:\n{problems}\nGive again only what is in the passage, as the passage has it, in the same order: "
+    "whole JSON objects, one per line, and nothing else. Leave out what is not there; if nothing is left, "
+    "answer with []."
+)
+_UNTRUE = frozenset((Reason.UNGROUNDED, Reason.ECHOED))
 _REPAIR = (
     "An answer that somebody gave is not in the form that was asked for. What is wrong: {problem}\n\n"
     "<answer>\n{answer}\n</answer>\n\n"
@@ -110,7 +117,9 @@ def shown(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
 
 def putting_right(question: Question, refused: Sequence[Rejected], contract: Contract) -> list[Message]:
     """The question, objects of the answer that were refused, and why."""
-    demand = _PUT_RIGHT.format(objects=_number(refused), problems=_problems(refused))
+    reasons = {issue.reason for one in refused for issue in one.issues}
+    wording = _NOT_THERE if reasons and reasons <= _UNTRUE else _PUT_RIGHT
+    demand = wording.format(objects=_number(refused), problems=_problems(refused))
     return [
         *opening(question),
         Message("assistant", _raw(refused)),

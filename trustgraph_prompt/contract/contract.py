@@ -385,12 +385,15 @@ class Contract:
         """What tells a model how to write its answer; nothing where that is text.
 
         It shows the schema with the author's descriptions and in the author's order, without what makes no
-        difference.
+        difference. Where that is the newest version's, the value is to name that version.
         """
         if self.format == "text":
             return ""
         said = {} if self.schema is None else shown(self.schema, extra=self.extra, coerce=self.coerce)
-        return wording.of(format=self.format, many=self.many, schema=said)
+        if self.versions:
+            newest, schema = list(self.versions.items())[-1]
+            said = _naming_version(said, newest) if self.schema is schema else said
+        return wording.of(format=self.format, many=self.many, schema=said, closed=self.extra == "forbid")
 
     def declares(self, name: str) -> bool:
         """Whether a schema, or a branch of it, speaks of a property called `name`."""
@@ -499,6 +502,15 @@ def _extra_of_newer(extra: Extra | None) -> Extra:
 def _names_version(schema: JsonSchema) -> bool:
     """Whether a schema speaks of the property that names the version, other than in an example of a value."""
     return f'"{PROPERTY}"' in json.dumps(shown(schema, extra=None, coerce=False))
+
+
+def _naming_version(schema: JsonSchema, version: str) -> JsonSchema:
+    """The schema of values that say which version they are: one that does not is held to the oldest."""
+    said = schema if isinstance(schema, Mapping) else {}
+    properties = {PROPERTY: {"const": version}}
+    properties |= {name: one for name, one in said.get("properties", {}).items() if name != PROPERTY}
+    required = [PROPERTY, *(name for name in said.get("required", ()) if name != PROPERTY)]
+    return {"type": "object", **said, "properties": properties, "required": required}
 
 
 def _discriminator(schema: Schema | None) -> str | None:

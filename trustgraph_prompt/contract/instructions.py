@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from trustgraph_prompt.contract.coerce import type_of
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.errors import excerpt
 
@@ -32,17 +33,23 @@ class Wording(NamedTuple):
     many: str
     lines: str
 
-    def of(self, *, format: str, many: bool, schema: Any) -> str:
-        """The instructions for an answer of this kind, with its schema, or that of each object in it."""
+    def of(self, *, format: str, many: bool, schema: Any, closed: bool = False) -> str:
+        """The instructions for an answer of this kind, with its schema, or that of each object in it.
+
+        `closed` is whether objects may have no other keys than those that the schema declares.
+        """
         wording = self.lines if format == "jsonl" else self.many if many else self.one
         if "{kind" not in wording:
             return wording.replace("{schema}", json.dumps(schema, indent=2, ensure_ascii=False))
-        kind, keys = _in_words(schema)
+        kind, keys = _in_words(schema, closed)
         if format == "jsonl" and kind.startswith(_ANYTHING):
             kind = kind.replace(_ANYTHING, "object", 1)
         before, _, after = wording.partition("{keys}")
         one = kind if kind.startswith(_NOUNS) else f"{_ANYTHING}: {kind}"
-        name, said = ("{kinds}", _several(kind)) if "{kinds}" in before else ("{kind}", one)
+        several = _several(kind)
+        name, said = ("{kinds}", several) if "{kinds}" in before else ("{kind}", one)
+        if not several.startswith("objects"):
+            before = before.replace("one object per line", "one per line")
         lines = "".join(f"{line}\n" for line in ["", *keys, ""] if keys)
         return before.replace(name, said) + lines + after
 
@@ -59,6 +66,7 @@ PLAIN = Wording(
 
 _ANYTHING = "value"
 _KEYS_BELOW = "object with the keys below"
+_ABOVE = "as above"
 _NOUNS = ("object", "array", "string", "number", "whole number", _ANYTHING)
 _TYPES = {
     **dict.fromkeys(("string", "number", "object", "array", "null"), ""),
@@ -77,6 +85,9 @@ _BOUNDS = {
     "format": "in the format {}",
     "minItems": "at least {} of them",
     "maxItems": "at most {} of them",
+    "uniqueItems": "no two the same",
+    "minProperties": "at least {} keys",
+    "maxProperties": "at most {} keys",
 }
 _UNSAID = frozenset(
     (
@@ -89,7 +100,10 @@ _UNSAID = frozenset(
 
 _OF_OBJECTS = frozenset(("properties", "required", "additionalProperties"))
 _SAID_ALONE = _OF_OBJECTS | {"anyOf", "oneOf", "type", "enum", "const", "items"}
-"""Keywords that say something else beside a reference, or alternatives."""
+"""Keywords that say something else beside alternatives."""
+
+_JUDGING = _SAID_ALONE | _BOUNDS.keys() | _UNSAID
+"""All keywords that refuse something; beside a reference they say something else."""
 
 
 class _Unsaid(Exception):
@@ -100,13 +114,14 @@ class _TooLong(Exception):
     """It takes more words than there is room for."""
 
 
-def _in_words(schema: Any) -> tuple[str, Sequence[str]]:
-    """What kind of value a schema describes, and lines about its keys."""
+def _in_words(schema: Any, closed: bool) -> tuple[str, Sequence[str]]:
+    """What kind of value a schema describes, and lines about it and its keys."""
     try:
         for described, levels in _TRIES:
-            words = _Words(schema, described, levels, is_last=(described, levels) == _TRIES[-1])
+            words = _Words(schema, closed, described, levels, is_last=(described, levels) == _TRIES[-1])
             try:
                 kind, lines = words.kind(schema)
+                lines = [*words.labelled("Description", schema), *lines]
             except _TooLong:
                 continue
             return kind, excerpt("\n".join(lines), 2 * MAX_SAID).splitlines()
@@ -115,14 +130,17 @@ def _in_words(schema: Any) -> tuple[str, Sequence[str]]:
     text = json.dumps(schema, indent=2, ensure_ascii=False)
     if len(text) > MAX_SAID:
         text = excerpt(json.dumps(schema, separators=(",", ":"), ensure_ascii=False), MAX_SAID)
-    return f"{_ANYTHING} valid against the JSON Schema below", text.splitlines()
+    others = " that has no other keys than it declares" if closed else ""
+    return f"{_ANYTHING} valid against the JSON Schema below{others}", text.splitlines()
 
 
 class _Words:
     """Says one schema; where `is_last`, and there are too many keys, the first of them."""
 
-    def __init__(self, schema: Any, described: bool, levels: int, *, is_last: bool) -> None:
+    def __init__(self, schema: Any, closed: bool, described: bool, levels: int, *, is_last: bool) -> None:
         self._references = References(schema if isinstance(schema, Mapping) else {})
+        self._trail = self._references.trail(_reference_alone)
+        self._closed = closed
         self._described = described
         self._levels = levels
         self._is_last = is_last
@@ -130,60 +148,77 @@ class _Words:
         self._steps = _MAX_STEPS
 
     def kind(self, schema: Any, above: tuple[int, ...] = ()) -> tuple[str, list[str]]:
-        """What kind of value it is, and lines about its keys; `above` is all that it stands in."""
+        """What kind of value it is, and lines about what it holds; `above` is all that it stands in."""
         self._steps -= 1
         if self._steps < 0:
             raise _TooLong
-        if isinstance(schema, Mapping) and "$ref" in schema and not _SAID_ALONE.isdisjoint(schema):
+        schema = self._trail.end(schema)
+        if schema is False:
             raise _Unsaid
-        schema = self._references.followed(schema)
-        if schema is None:
+        if not isinstance(schema, Mapping):
             return _ANYTHING, []
         if id(schema) in above:
-            return "object as above", []
+            return _ABOVE, []
         if not _UNSAID.isdisjoint(schema) or isinstance(schema.get("items"), list):
             raise _Unsaid
         above = (*above, id(schema))
         for keyword in ("anyOf", "oneOf"):
             if keyword in schema:
-                if schema.keys() & _SAID_ALONE != {keyword}:
+                if schema.keys() & _JUDGING != {keyword}:
                     raise _Unsaid
                 return self._one_of(schema[keyword], above)
         if "const" in schema or "enum" in schema:
-            return _values([schema["const"]] if "const" in schema else schema["enum"]), []
-        types = schema.get("type", "object" if schema.keys() & _OF_OBJECTS else [])
+            return ", ".join([_values_of(schema), *_bounds(schema)]), []
+        implied = {"object": _OF_OBJECTS, "array": {"items"}}
+        types = schema.get("type", [name for name, said in implied.items() if schema.keys() & said])
         return self._of_types([types] if isinstance(types, str) else types, schema, above)
 
     def _of_types(
         self, types: Sequence[str], schema: Mapping[str, Any], above: tuple[int, ...]
     ) -> tuple[str, list[str]]:
-        kinds, lines = [], []
+        kinds: list[str] = []
+        lines: list[str] = []
         for name in sorted(types, key=lambda name: name == "null"):
-            kind = _TYPES[name] or name
+            kind, below = _TYPES[name] or name, list[str]()
             if name == "object" and schema.keys() & _OF_OBJECTS and len(above) <= self._levels:
-                lines = list(self._keys(schema, above))
-                kind = _KEYS_BELOW if lines else kind
-                kind += " and no others" if lines and schema.get("additionalProperties") is False else ""
+                kind, below = self._object(schema, above)
             elif name == "array" and "items" in schema and len(above) <= self._levels:
-                item, lines = self.kind(schema["items"], above)
+                item, below = self.kind(schema["items"], above)
                 kind = f"array of {_several(item)}"
+                if item != _ABOVE:
+                    below = [*self.labelled("Each", schema["items"]), *below]
+            if lines and below:
+                raise _Unsaid
+            lines = lines or below
             kinds.append(kind)
-        bounds = [
-            said.format(_short(schema[keyword])) for keyword, said in _BOUNDS.items() if keyword in schema
-        ]
-        return ", ".join([" or ".join(kinds) or _ANYTHING, *bounds]), lines
+        return ", ".join([" or ".join(kinds) or _ANYTHING, *_bounds(schema)]), lines
 
     def _one_of(self, branches: Sequence[Any], above: tuple[int, ...]) -> tuple[str, list[str]]:
-        said = [self.kind(branch, above) for branch in branches]
-        objects = [(*each, branch) for each, branch in zip(said, branches, strict=True) if each[1]]
-        kinds, below = [kind for kind, _, _ in objects], [line for _, lines, _ in objects for line in lines]
-        if len(objects) > 1:
-            kinds, below = ["object of one of the kinds below"], []
-            for number, (kind, lines, branch) in enumerate(objects, 1):
-                described = self._description(branch) or ":"
-                below += [f"{number}. {kind}{described}", *(f"   {line}" for line in lines)]
-        kinds += sorted({kind for kind, lines in said if not lines}, key=lambda kind: (kind == "null", kind))
+        said = [(*self.kind(branch, above), branch) for branch in branches]
+        listed = [each for each in said if each[1] or self._described_by(each[2])]
+        plain = {kind for kind, lines, branch in said if not (lines or self._described_by(branch))}
+        kinds, below = [], []
+        if len(listed) == 1:
+            [(kind, lines, branch)] = listed
+            kinds, below = [kind], [*self.labelled("Description", branch), *lines]
+        elif listed:
+            are_objects = all(kind.startswith("object") and " or " not in kind for kind, _, _ in listed)
+            kinds = [f"{'object' if are_objects else _ANYTHING} of one of the kinds below"]
+            for number, (kind, lines, branch) in enumerate(listed, 1):
+                below += [f"{number}. {kind}{self._description(branch) or ':'}"]
+                below += [f"   {line}" for line in lines]
+        kinds += sorted(plain, key=lambda kind: (kind == "null", kind))
         return excerpt(" or ".join(kinds), _MAX_KIND), below
+
+    def _object(self, schema: Mapping[str, Any], above: tuple[int, ...]) -> tuple[str, list[str]]:
+        lines = list(self._keys(schema, above))
+        if self._closes(schema):
+            return f"{_KEYS_BELOW} and no others" if lines else "object without keys", lines
+        return _KEYS_BELOW if lines else "object", lines
+
+    def _closes(self, schema: Mapping[str, Any]) -> bool:
+        others = schema.get("additionalProperties", True)
+        return others is False or (self._closed and "properties" in schema and others in (True, {}))
 
     def _keys(self, schema: Mapping[str, Any], above: tuple[int, ...]) -> Iterator[str]:
         """A line for each key, and under it, further right, those of the objects that it holds."""
@@ -194,26 +229,68 @@ class _Words:
         for number, (name, value) in enumerate(keys.items()):
             kind, below = self.kind(value, above)
             optional = "" if name in required else ", optional"
-            line = f"- {_short(name)} ({kind}{optional}){self._description(value)}"
+            line = f"- {_short(name)} ({kind}{optional})"
             self._room -= len(line)
             if self._room < 0:
                 if not self._is_last:
                     raise _TooLong
                 yield f"- … and {len(keys) - number:,} more keys"
                 return
-            yield line
+            yield line + self._description(value)
             yield from (f"  {each}" for each in below)
         others = schema.get("additionalProperties")
-        if isinstance(others, Mapping):
+        if isinstance(others, Mapping) and not self._closes(schema):
             kind, below = self.kind(others, above)
-            yield f"- any {'other ' if keys else ''}key ({kind})"
+            yield f"- any {'other ' if keys else ''}key ({kind}){self._description(others)}"
             yield from (f"  {each}" for each in below)
 
+    def labelled(self, label: str, schema: Any) -> list[str]:
+        """The line that says what the author says of a value that has no line of its own; perhaps none."""
+        said = self._description(schema)
+        return [f"{label}{said}"] if said else []
+
     def _description(self, schema: Any) -> str:
+        said = self._described_by(schema)
+        if not said:
+            return ""
+        said = f": {excerpt(said, _MAX_DESCRIPTION)}"
+        self._room -= len(said)
+        if self._room < 0:
+            raise _TooLong
+        return said
+
+    def _described_by(self, schema: Any) -> str:
         if not self._described or not isinstance(schema, Mapping):
             return ""
         said = schema.get("description") or (self._references.followed(schema) or {}).get("description")
-        return f": {excerpt(' '.join(str(said).split()), _MAX_DESCRIPTION)}" if said else ""
+        return " ".join(str(said or "").split())
+
+
+def _reference_alone(schema: Mapping[str, Any]) -> Any:
+    if "$ref" in schema and not _JUDGING.isdisjoint(schema):
+        raise _Unsaid
+    return schema.get("$ref")
+
+
+def _bounds(schema: Mapping[str, Any]) -> Iterator[str]:
+    for keyword, said in _BOUNDS.items():
+        bound = schema.get(keyword, False)
+        if bound is True and keyword != "uniqueItems":  # draft 4: exclusiveMinimum
+            raise _Unsaid
+        if bound is not False:
+            yield said.format(_short(bound))
+
+
+def _values_of(schema: Mapping[str, Any]) -> str:
+    others = schema.keys() & _SAID_ALONE - {"type"}
+    values = [schema["const"]] if "const" in schema else schema["enum"]
+    types = schema.get("type", [])
+    types = {types} if isinstance(types, str) else set(types)
+    if "number" in types:
+        types.add("integer")
+    if len(others) > 1 or (types and not types.issuperset(map(type_of, values))):
+        raise _Unsaid
+    return _values(values)
 
 
 def _values(values: Sequence[Any]) -> str:
