@@ -19,6 +19,7 @@ from trustgraph_prompt.contract.sources import Source
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.grounding import Kind, Passage
 
+_MOST_KEPT: Final = 10_000  # values of which it is known where they stand
 _SHORTEST: Final = 3  # characters of a string that tells an echo
 _LOOKING_UP: Final = 300  # steps for each character of a value
 _RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
@@ -89,10 +90,19 @@ class _Texts:
 
     def __init__(self, terms: Mapping[str, object]) -> None:
         self._terms = terms
+        self._known: dict[tuple[tuple[str, ...], str], Grounding | None] = {}
         self._passages = {name: Passage(text) for name, text in terms.items() if isinstance(text, str)}
 
     def find(self, source: Source, value: str) -> Grounding | None:
         """Where it stands best."""
+        if (key := (source.terms, value)) not in self._known:
+            found = self._search(source, value)
+            if len(self._known) >= _MOST_KEPT:
+                return found
+            self._known[key] = found
+        return self._known[key]
+
+    def _search(self, source: Source, value: str) -> Grounding | None:
         found = [
             Grounding(term, match.kind, match.score, match.spans)
             for term in source.terms

@@ -56,6 +56,7 @@ class _Node:
     also: list[_Node] = field(default_factory=list)  # what it refers to, or has in an allOf
     choices: list[list[_Node]] = field(default_factory=list)  # of which one or more apply
     is_useful: bool = False  # it leads to a source
+    is_leaf: bool = False  # it has one, and no parts
 
     @property
     def parts(self) -> list[_Node]:
@@ -167,11 +168,12 @@ class _Builder:
                 return self._node(one) if isinstance(one, dict) else _ANYTHING
 
             node.properties = {name: within(one) for name, one in _mapping(part.get("properties")).items()}
-            node.others = within(part.get("additionalProperties"))
+            node.others = within(part["additionalProperties"]) if "additionalProperties" in part else None
             items = part.get("items")
             first = items if isinstance(items, list) else part.get("prefixItems")
             node.first_items = list(map(within, _list(first)))
-            node.items = within(part.get("additionalItems") if isinstance(items, list) else items)
+            behind = part.get("additionalItems") if isinstance(items, list) else items
+            node.items = within(behind) if behind is not None else None
             referred = [place for _, place in references.of(part)]
             node.also = [within(one) for one in (*_list(part.get("allOf")), *referred)]
             node.choices = [list(map(within, _list(part[name]))) for name in _CHOICES if name in part]
@@ -191,6 +193,7 @@ class _Builder:
             node = open_.pop()
             if not node.is_useful:
                 node.is_useful = True
+                node.is_leaf = node.source is not None and not node.parts
                 open_ += above.get(id(node), ())
 
 
@@ -202,27 +205,33 @@ def _speaks_of_sources(schema: Mapping[str, Any]) -> bool:
     return any(f'"{keyword}"' in text for keyword in (FROM, GROUNDING))
 
 
-def _found(nodes: Iterable[_Node], value: Any, path: Path) -> Iterator[tuple[Path, Source, str]]:
+def _found(nodes: list[_Node], value: Any, path: Path) -> Iterator[tuple[Path, Source, str]]:
     said = _all_that_apply(nodes, value)
     for node in said:
         if node.source is not None:
             yield from _texts(node.source, value, path)
-    parts: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):
-        parts = value.items()
+        parts: Iterable[tuple[Any, Any]] = value.items()
     elif isinstance(value, list):
         parts = enumerate(value)
+    else:
+        return
     for name, part in parts:
-        below = [node.below(name) for node in said]
-        if about_part := [node for node in below if node is not None and node.is_useful]:
-            yield from _found(about_part, part, (*path, name))
+        about = [below for node in said if (below := node.below(name)) is not None and below.is_useful]
+        if len(about) == 1 and about[0].is_leaf and type(part) is str:  # as of nearly all
+            if part.strip():
+                yield (*path, name), about[0].source, part  # type: ignore[misc]
+        elif about:
+            yield from _found(about, part, (*path, name))
 
 
-def _all_that_apply(nodes: Iterable[_Node], value: Any) -> list[_Node]:
+def _all_that_apply(nodes: list[_Node], value: Any) -> list[_Node]:
     """These nodes, and what a value means of their choices, each once.
 
     Of a choice nothing applies where the value may be one that needs no source.
     """
+    if not any(node.also or node.choices for node in nodes):
+        return nodes
     found: dict[int, _Node] = {}
     open_ = list(nodes)
     while open_:
