@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from tests.support.model_server import ModelServer, Reply, streamed
-from tests.support.workers import House, Working
+from tests.support.workers import ENTRIES, House, Working
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.llm import OpenAIProvider
+from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.in_work import Record
 
 ANSWER: list[bytes | float] = [0.02, *streamed("Here it is.", chunk=10_000)]
 MODELS = Reply([json.dumps({"data": [{"id": "small"}]}).encode()], content_type="application/json")
@@ -203,3 +205,60 @@ async def test_a_worker_that_ends_meanwhile_leaves_what_waits_to_the_next(house:
         assert not await responses.missing(ids)
         await working.stop()
     assert not dead.messages
+
+
+async def in_work(house: House, topic: str) -> dict[str, int | None]:
+    """What workers have in work, those that died among them."""
+    table = await house.broker.table(topic)
+    await table.close()
+    return {k: v for e in table.entries.values() for k, v in Record.decode(e.data).crashes.items()}
+
+
+@pytest.mark.parametrize("suspect_of", ["gone", "well"])
+async def test_who_waits_for_a_model_is_not_in_work(house: House, suspect_of: str) -> None:
+    """A suspect that waits stops nobody, who waits stops no suspect, and a crash is not their fault."""
+    one = house.flow()
+    flows = {
+        name: replace(
+            one,
+            name=name,
+            model=name,
+            input=replace(one.input, topic=house.topic(name)),
+            outputs=replace(one.outputs, response=house.topic(f"responses-{name}")),
+        )
+        for name in ("gone", "well")
+    }
+    gone, well = flows["gone"], flows["well"]
+    works = topics.in_work_topic(gone.input.topic, gone.input.subscription)
+    dead_works = topics.in_work_topic(flows[suspect_of].input.topic, flows[suspect_of].input.subscription)
+    for flow in flows.values():
+        await (await house.broker.consumer(flow.input.topic, flow.input.subscription)).close()
+    responses = await house.hear(house.topic("responses-well"))
+    async with ModelServer() as server:
+        providers = {"gone": OpenAIProvider(server.url, "gone")}
+    await house.send(gone, "say", text="x")
+    ids = [await house.send(well, "say", text=str(n)) for n in range(3)]
+    [suspect, *_] = await (await house.hear(flows[suspect_of].input.topic)).until(1)
+    await house.put(dead_works, Record({suspect.id: 1}).encode(), key="dead")
+    async with ModelServer() as server:
+        server.reply = answering
+        providers["well"] = OpenAIProvider(server.url, "well")
+        working = Working(
+            Service(
+                house.broker,
+                list(flows.values()),
+                Prompts(ENTRIES, [one.workspace]),
+                lambda model: providers[model or ""],
+                config_topic=None,
+                drain_timeout=0.1,
+                circuits=Circuits(sleep=lambda seconds: asyncio.sleep(1e6)),
+            )
+        )
+        house.stack.push_async_callback(working.stop)
+        await away(working)
+        assert not await responses.missing(ids)
+        still = {suspect.id: 1} if suspect_of == "gone" else {}  # as the one that died left it
+        async with asyncio.timeout(10):
+            while await in_work(house, works) != still:
+                await asyncio.sleep(0.05)
+        await working.stop()
