@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.model_server import ModelServer, Reply, streamed
+from tests.support.model_server import ModelServer, Reply, Then, streamed
 from tests.support.workers import ENTRIES, House, Working
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
@@ -262,3 +262,34 @@ async def test_who_waits_for_a_model_is_not_in_work(house: House, suspect_of: st
             while await in_work(house, works) != still:
                 await asyncio.sleep(0.05)
         await working.stop()
+
+
+async def test_many_objects_that_an_outage_cut_off_are_asked_for_anew(house: House) -> None:
+    flow = house.flow()
+    responses = await house.hear(house.topic("responses"))
+    lines = [json.dumps({"entity": f"e{n}", "definition": "d"}) for n in range(6)]
+    whole = streamed("\n".join(lines), chunk=10)
+    begun = asyncio.Event()
+
+    def dies(body: dict[str, Any]) -> Reply:
+        if not body:
+            return MODELS
+        begun.set()
+        return Reply([*whole[: len(whole) * 2 // 3], Then.HANG])
+
+    objects = await house.hear(house.topic("objects"))
+    async with ModelServer() as server:
+        server.reply = dies
+        port = server.port
+        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuits=quick())
+        id = await house.send(flow, "define", text="x")
+        await begun.wait()
+        await objects.until(1)
+    await away(working)
+    async with ModelServer(port=port) as server:
+        server.reply = lambda body: Reply(list(whole)) if body else MODELS
+        await responses.under(id)
+        await working.stop()
+    [answer] = await (await house.hear(house.topic("answers"))).until(1)
+    record = json.loads(answer.data)
+    assert (record["reason"], record["truncated"], len(record["objects"])) == ("success", False, 6)

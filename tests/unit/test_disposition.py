@@ -85,6 +85,7 @@ PAUSED_LATER = replace(PAUSED, calls=(CallReport("first", ""),))
 AWAY_MODEL = failed(ProviderAway(Circuit()))
 OWN = failed(ProviderAway(Circuit(), own=True))
 SUSPECT = failed(ProviderAway(Circuit(), suspect=True))
+INTERRUPTED = replace(SERVED, truncated=True, cause=ProviderAway(Circuit()))
 FORBIDDEN = failed(ProviderAuthentication("who are you?"))
 UNEXPLAINED = failed(ProviderUnexplained("no"))
 UNREACHABLE = unreachable(BrokerUnavailable("away"))
@@ -102,7 +103,7 @@ NO_TEMPLATE = RenderError("no")
 
 ONE_OF_EACH: list[Result | None] = [
     *(None, SERVED, PROSE, USELESS, DOWN, FORBIDDEN, UNEXPLAINED, PAUSED, UNREACHABLE, AWAY, CLOSED, REFUSED),
-    *(AWAY_MODEL, SUSPECT, OWN),
+    *(AWAY_MODEL, SUSPECT, OWN, INTERRUPTED),
     *(UNCONNECTED, FULL, UNSENT, HUNG_UP, DEFECT, TOO_LARGE, NO_REQUEST, NO_TEMPLATE),
 ]
 
@@ -205,6 +206,12 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (AWAY_MODEL, {"seconds_left": 5.0}, "send"),
     (AWAY_MODEL, COMPLETION | {"direct": True}, "wait for the provider"),
     (AWAY_MODEL, STREAMED, "send"),
+    # What an outage interrupted begins anew, unless the requester has some of it, or no time is left.
+    (INTERRUPTED, LAST, "wait for the provider"),
+    (INTERRUPTED, STREAMED, "send"),
+    (INTERRUPTED, {"seconds_left": 5.0}, "send"),
+    (INTERRUPTED, SENT, "acknowledge"),
+    (INTERRUPTED, ENDING, "leave"),
     (AWAY_MODEL, SENT, "dead letter llm-error"),
     (SUSPECT, {}, "retry in 1, ask again, not counted"),
     (OWN, {}, "retry in 1, ask again"),
