@@ -44,7 +44,8 @@ class Circuits:
             return self._circuits.get(key) or self._begin(key, provider, model)
 
         circuit_of(None)
-        return Breaker(within, circuit_of, ready=getattr(provider, "ready", None), holds=holds)
+        seconds, ready = flow.budget.work_seconds, getattr(provider, "ready", None)
+        return Breaker(within, circuit_of, ready=ready, holds=holds, seconds=seconds)
 
     def is_full(self, flow: Flow) -> bool:
         """Whether the flow waits for a model."""
