@@ -25,7 +25,7 @@ from trustgraph_prompt.errors import (
     ProviderRateLimit,
     ProviderUnavailable,
 )
-from trustgraph_prompt.llm import Call, Completer, Delta, Identity
+from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Limiter, Limits, Provider
 from trustgraph_prompt.llm.circuit import REQUEST, Breaker, Circuit, ProviderAway
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.worker.disposition import AwaitProvider, Known, Retry, SendOut, decide
@@ -260,7 +260,7 @@ def test_a_rate_limit_never_opens_it() -> None:
     run(main())
 
 
-async def take(model: Breaker) -> str:
+async def take(model: Provider) -> str:
     return "".join([delta.text async for delta in model.stream(CALL)])
 
 
@@ -522,5 +522,21 @@ def test_a_probe_whose_time_is_up_is_handed_on(others: bool) -> None:
         assert circuit.admits("patient" if others else "anybody")
         assert not circuit.admits("hurried")
         circuit.close()
+
+    run(main())
+
+
+def test_calls_that_are_turned_away_use_up_no_limit() -> None:
+    async def main() -> None:
+        shared = Limits(requests_per_minute=2, clock=now)
+        gone, well = breaker(Server(lambda request: None)), breaker(Server(lambda request: None))
+        circuit_of(gone).open(refused())
+        for _ in range(100):
+            with pytest.raises(ProviderAway):
+                await take(Limiter(gone, shared))
+        for _ in range(2):
+            await take(Limiter(well, shared))
+        assert now() == 2.0  # and no wait
+        circuit_of(gone).close()
 
     run(main())
