@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from errno import ECONNRESET, EMFILE, ENFILE
@@ -417,3 +418,16 @@ def test_a_worker_without_a_descriptor_had_a_defect() -> None:
     assert isinstance(disposition, GiveUp)
     assert "out of file descriptors" in disposition.why
     assert "out of file descriptors" in disposition.error.message
+
+
+def test_why_a_model_is_away_is_told_once() -> None:
+    async def main() -> None:
+        circuit = Circuit()
+        circuit.open(ProviderAuthentication("no", loggable="HTTP 401"))
+        gone = decide(known(failed(ProviderAway(circuit)), sent=True, heard=Heard.ALL))
+        assert isinstance(gone, GiveUp)
+        assert gone.error.message == "the model is away: provider_authentication: HTTP 401"
+        assert gone.why == "provider_authentication: HTTP 401"
+        circuit.close()
+
+    asyncio.run(main())

@@ -234,7 +234,8 @@ class Taken:
 class Place:
     """What a call has been given: a request, tokens, and a way through a gate.
 
-    `closings` and `changes`: of the gate and of its pace, so far. `pending`: the server has neither begun to answer nor refused.
+    `closings` and `changes`: of the gate and of its pace, so far. `pending`: the server has neither begun to
+    answer nor refused.
     """
 
     request: Taken

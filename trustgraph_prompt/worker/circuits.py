@@ -56,6 +56,11 @@ class Circuits:
         while (full := next(self._full(flow), None)) is not None:
             await full.room.wait()
 
+    def is_away(self, server: str, model: str) -> bool | None:
+        """Whether any circuit of the model is open, with whatever key; None where there is none."""
+        found = [c.is_open for c in self._circuits.values() if (c.server, c.model) == (server, model)]
+        return any(found) if found else None
+
     def holding(self, server: str, model: str) -> Circuit | None:
         """An open circuit of the model that holds up whole flows."""
         for key, circuit in self._circuits.items():

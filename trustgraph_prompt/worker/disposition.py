@@ -262,6 +262,8 @@ def _failure(known: Known) -> tuple[Error, str]:
         case None:
             died = f"{known.crashes} workers died while they worked on this request and nothing else"
             return Error("worker-crashed", died), died
+        case Outcome(cause=ProviderAway() as away) if not known.completion:
+            return Error("llm-error", str(away)), loggable(away)
         case Outcome(cause=ProviderError() as cause) as outcome:
             said = str(cause) if _may_pass(outcome) else f"{cause.category}: {cause}"
             return Error("llm-error", said), loggable(cause)
@@ -285,6 +287,8 @@ def _failure(known: Known) -> tuple[Error, str]:
 
 def loggable(cause: ProviderError) -> str:
     """What of a provider's error may stand in a log."""
+    if isinstance(cause, ProviderAway):
+        return cause.loggable  # with the category of what opened the circuit
     return f"{cause.category}: {cause.loggable}" if cause.loggable else cause.category
 
 
