@@ -25,7 +25,7 @@ from trustgraph_prompt.errors import (
     ProviderRateLimit,
     ProviderUnavailable,
 )
-from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Limiter, Limits, Provider
+from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Limiter, Limits, Provider, topic_wire
 from trustgraph_prompt.llm.circuit import REQUEST, Breaker, Circuit, ProviderAway
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.worker.disposition import AwaitProvider, Known, Retry, SendOut, decide
@@ -540,3 +540,17 @@ def test_calls_that_are_turned_away_use_up_no_limit() -> None:
         circuit_of(gone).close()
 
     run(main())
+
+
+def test_a_worker_over_topics_that_waits_for_its_own_model_is_waited_for() -> None:
+    circuit = Circuit(clock=now, uniform=random.Random(1).uniform)
+    waits = topic_wire.cause(topic_wire.error(ProviderAway(circuit)))
+    outage = until(20 * MINUTES, lambda: waits, begin=0)
+    server = Server(outage, system="topic")
+    model = Breaker(server, lambda model: circuit)
+    queue = Queue(model, ids(20))
+
+    run(queue.work())
+
+    assert circuit.openings == 1
+    assert len(queue.answered) == 20

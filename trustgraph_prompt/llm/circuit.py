@@ -19,6 +19,7 @@ from trustgraph_prompt.errors import (
     ProviderAuthentication,
     ProviderError,
     ProviderInvalidModel,
+    ProviderModelAway,
     ProviderModelNotLoaded,
     ProviderUnavailable,
     out_of_descriptors,
@@ -58,6 +59,7 @@ class ProviderAway(ProviderUnavailable):
     and its failure counts as its own. `retry_after` is the pause for a request that is put off.
     """
 
+    category = ProviderModelAway.category  # whoever asks over topics is told so
     transient = False
 
     def __init__(
@@ -381,12 +383,12 @@ class Breaker(Around):
 def _may_be_away(error: ProviderError, *, over_topics: bool) -> bool:
     """Whether the failure may be one of the server's, and not of the request or of this process.
 
-    A worker that is asked over topics and answers with an error is there.
+    A worker that is asked over topics and answers with an error is there, unless its own model is away.
     """
     if out_of_descriptors(error):
         return False
     if over_topics:
-        return isinstance(error.__cause__, CallTimeout)
+        return isinstance(error, ProviderModelAway) or isinstance(error.__cause__, CallTimeout)
     away = ProviderUnavailable | ProviderAuthentication | ProviderInvalidModel | ProviderModelNotLoaded
     return isinstance(error, away)
 
