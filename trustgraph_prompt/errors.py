@@ -62,6 +62,7 @@ __all__ = [
     "ProviderInvalidModel",
     "ProviderInvalidRequest",
     "ProviderInvalidResponse",
+    "ProviderModelAway",
     "ProviderModelNotLoaded",
     "ProviderPaused",
     "ProviderRateLimit",
@@ -394,6 +395,13 @@ class ProviderModelNotLoaded(ProviderError):
     """The model is known and not serving yet."""
 
     category = "provider_model_not_loaded"
+    transient = True
+
+
+class ProviderModelAway(ProviderError):
+    """A worker over topics is there, and waits for its model, which is away."""
+
+    category = "provider_model_away"
     transient = True
 
 

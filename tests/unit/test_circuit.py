@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import random
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
@@ -15,6 +16,7 @@ from tests.support.deltas import CALL
 from tests.support.virtual_time import now, run
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.errors import (
+    BrokerUnavailable,
     CallTimeout,
     ProviderAuthentication,
     ProviderError,
@@ -23,7 +25,7 @@ from trustgraph_prompt.errors import (
     ProviderRateLimit,
     ProviderUnavailable,
 )
-from trustgraph_prompt.llm import Call, Completer, Delta, Identity
+from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Limiter, Limits, Provider, topic_wire
 from trustgraph_prompt.llm.circuit import REQUEST, Breaker, Circuit, ProviderAway
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.worker.disposition import AwaitProvider, Known, Retry, SendOut, decide
@@ -258,7 +260,7 @@ def test_a_rate_limit_never_opens_it() -> None:
     run(main())
 
 
-async def take(model: Breaker) -> str:
+async def take(model: Provider) -> str:
     return "".join([delta.text async for delta in model.stream(CALL)])
 
 
@@ -354,16 +356,18 @@ def test_a_worker_that_answers_over_topics_is_there_and_one_that_does_not_is_awa
 
 def test_a_server_that_stays_silent_until_the_work_ends_is_away() -> None:
     async def main() -> None:
-        model = breaker(Server(lambda request: None, seconds=1e9))
+        circuit = Circuit(clock=now)
+        server = Server(lambda request: None, seconds=1e9)
+        model = Breaker(server, lambda model: circuit, ready=server.ready, seconds=120)
 
         async def asked(id: str, seconds: float) -> None:
             REQUEST.set(id)
-            with pytest.raises(TimeoutError):
+            with pytest.raises((TimeoutError, ProviderUnavailable)):
                 await asyncio.wait_for(take(model), seconds)
 
         await asyncio.gather(*(asked(id, 60) for id in "abcdef"))
         assert not circuit_of(model).is_open  # whoever asked was in a hurry
-        await asyncio.gather(*(asked(id, 600) for id in "abcdef"))
+        await asyncio.gather(*(asked(id, 120) for id in "abcdef"))
         assert circuit_of(model).is_open
         circuit_of(model).close()
 
@@ -418,3 +422,135 @@ def test_a_request_is_welcome_when_nobody_waits_to_be_the_probe() -> None:
         assert circuit.admits("b")
 
     run(main())
+
+
+@pytest.mark.parametrize("over_topics", [False, True])
+def test_a_handful_of_requests_outlives_twenty_minutes(over_topics: bool) -> None:
+    def late() -> ProviderError:
+        error = ProviderUnavailable("no response")
+        error.__cause__ = CallTimeout("no response")
+        return error
+
+    outage = until(20 * MINUTES, late if over_topics else broken, begin=0)
+    server = Server(outage, system="topic" if over_topics else "test")
+    circuit = Circuit("here", "small", clock=now, uniform=random.Random(1).uniform)
+
+    async def has_the_model(model: str | None) -> None: ...
+
+    model = Breaker(server, lambda model: circuit, ready=None if over_topics else has_the_model)
+    queue = Queue(model, ids(3))
+
+    run(queue.work())
+
+    assert circuit.openings == 1
+    assert len(queue.answered) == 3
+    assert max(queue.deliveries.values()) <= 2
+
+
+async def probed(model: Breaker, id: str) -> None:
+    """A call as a probe, when one is due."""
+    await circuit_of(model).room.wait()
+    REQUEST.set(id)
+    await take(model)
+
+
+@pytest.mark.parametrize(
+    ("cause", "system"), [(BrokerUnavailable("gone"), "topic"), (OSError(errno.EMFILE, "full"), "test")]
+)
+def test_only_what_the_server_said_closes_it(cause: Exception, system: str) -> None:
+    async def main() -> None:
+        here = ProviderUnavailable("nobody was asked")
+        here.__cause__ = cause
+        said = ProviderInvalidRequest("no")
+        model = breaker(Server(lambda request: here if request == "a" else said, system=system))
+        circuit_of(model).open(refused())
+        with pytest.raises(ProviderUnavailable):
+            await probed(model, "a")
+        assert circuit_of(model).is_open
+        with pytest.raises(ProviderInvalidRequest):
+            await probed(model, "b")
+        assert not circuit_of(model).is_open
+
+    run(main())
+
+
+def test_where_nobody_comes_the_server_is_asked_whether_it_is_back() -> None:
+    async def main() -> None:
+        server = Server(until(600, refused, begin=0))
+        model = breaker(server)
+        with pytest.raises(ProviderAway):
+            await take(model)
+        await asyncio.sleep(599)
+        assert circuit_of(model).is_open
+        await asyncio.sleep(120)
+        assert not circuit_of(model).is_open
+        assert len(server.calls) == 1
+        assert server.asked_for_models < 15
+
+    run(main())
+
+
+def test_a_probe_of_an_earlier_opening_closes_no_later_one() -> None:
+    async def main() -> None:
+        server = Server(lambda request: None, seconds=500.0)
+        model = breaker(server)
+        circuit = circuit_of(model)
+        circuit.open(refused())
+        slow = asyncio.create_task(probed(model, "slow"))
+        await asyncio.sleep(100)
+        circuit.close()
+        circuit.open(refused())
+        await slow
+        assert circuit.is_open
+        circuit.close()
+
+    run(main())
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_probe_whose_time_is_up_is_handed_on(others: bool) -> None:
+    async def main() -> None:
+        circuit = Circuit(clock=now, uniform=lambda a, b: 1.0)
+        circuit.open(refused())
+        hurried = asyncio.create_task(circuit.turn("hurried", 1.0))  # just when it is chosen
+        await asyncio.sleep(0)
+        patient = asyncio.create_task(circuit.turn("patient") if others else asyncio.sleep(1.0))
+        assert not await hurried
+        await patient
+        assert now() == 1.0
+        assert circuit.room.is_set() is not others
+        assert circuit.admits("patient" if others else "anybody")
+        assert not circuit.admits("hurried")
+        circuit.close()
+
+    run(main())
+
+
+def test_calls_that_are_turned_away_use_up_no_limit() -> None:
+    async def main() -> None:
+        shared = Limits(requests_per_minute=2, clock=now)
+        gone, well = breaker(Server(lambda request: None)), breaker(Server(lambda request: None))
+        circuit_of(gone).open(refused())
+        for _ in range(100):
+            with pytest.raises(ProviderAway):
+                await take(Limiter(gone, shared))
+        for _ in range(2):
+            await take(Limiter(well, shared))
+        assert now() == 2.0  # and no wait
+        circuit_of(gone).close()
+
+    run(main())
+
+
+def test_a_worker_over_topics_that_waits_for_its_own_model_is_waited_for() -> None:
+    circuit = Circuit(clock=now, uniform=random.Random(1).uniform)
+    waits = topic_wire.cause(topic_wire.error(ProviderAway(circuit)))
+    outage = until(20 * MINUTES, lambda: waits, begin=0)
+    server = Server(outage, system="topic")
+    model = Breaker(server, lambda model: circuit)
+    queue = Queue(model, ids(20))
+
+    run(queue.work())
+
+    assert circuit.openings == 1
+    assert len(queue.answered) == 20

@@ -11,9 +11,10 @@ import pytest
 from tests.support.deltas import CALL
 from trustgraph_prompt.errors import ProviderAuthentication
 from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Provider, RuntimeConfig
-from trustgraph_prompt.llm.circuit import ProviderAway
+from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
+from trustgraph_prompt.worker.metrics import Metrics
 
 REQUESTS = Input("persistent://tg/flow/in", "s")
 CHUNKS = replace(REQUESTS, kind="chunk")
@@ -115,3 +116,25 @@ async def test_a_flow_gets_room_when_the_circuit_closes() -> None:
     assert not waiting.done()
     away.circuit.close()
     await waiting
+
+
+async def test_a_model_is_shown_as_away_while_it_is_with_any_key_and_not_at_all_after_that() -> None:
+    circuits, metrics = Circuits(), Metrics()
+
+    def shown() -> float | None:
+        labels = {"server": "http://here", "model": "small"}
+        return metrics.registry.get_sample_value("trustgraph_prompt_model_away", labels)
+
+    def show(circuit: Circuit) -> None:
+        metrics.calls.away("http://here", "small", circuits.is_away("http://here", "small"))
+
+    circuits.changed = show
+    one, two = flow(), flow()
+    for each, account in ((one, 1), (two, 2)):
+        provider = Refuses(account=account)
+        await refused(circuits.breaker(each, provider, provider))
+    assert shown() == 1
+    circuits.released(two)
+    assert shown() == 1
+    circuits.released(one)
+    assert shown() is None

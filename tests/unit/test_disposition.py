@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from errno import ECONNRESET, EMFILE, ENFILE
@@ -85,6 +86,7 @@ PAUSED_LATER = replace(PAUSED, calls=(CallReport("first", ""),))
 AWAY_MODEL = failed(ProviderAway(Circuit()))
 OWN = failed(ProviderAway(Circuit(), own=True))
 SUSPECT = failed(ProviderAway(Circuit(), suspect=True))
+INTERRUPTED = replace(SERVED, truncated=True, cause=ProviderAway(Circuit()))
 FORBIDDEN = failed(ProviderAuthentication("who are you?"))
 UNEXPLAINED = failed(ProviderUnexplained("no"))
 UNREACHABLE = unreachable(BrokerUnavailable("away"))
@@ -102,7 +104,7 @@ NO_TEMPLATE = RenderError("no")
 
 ONE_OF_EACH: list[Result | None] = [
     *(None, SERVED, PROSE, USELESS, DOWN, FORBIDDEN, UNEXPLAINED, PAUSED, UNREACHABLE, AWAY, CLOSED, REFUSED),
-    *(AWAY_MODEL, SUSPECT, OWN),
+    *(AWAY_MODEL, SUSPECT, OWN, INTERRUPTED),
     *(UNCONNECTED, FULL, UNSENT, HUNG_UP, DEFECT, TOO_LARGE, NO_REQUEST, NO_TEMPLATE),
 ]
 
@@ -205,6 +207,12 @@ SITUATIONS: list[tuple[Result | None, dict[str, Any], str]] = [
     (AWAY_MODEL, {"seconds_left": 5.0}, "send"),
     (AWAY_MODEL, COMPLETION | {"direct": True}, "wait for the provider"),
     (AWAY_MODEL, STREAMED, "send"),
+    # What an outage interrupted begins anew, unless the requester has some of it, or no time is left.
+    (INTERRUPTED, LAST, "wait for the provider"),
+    (INTERRUPTED, STREAMED, "send"),
+    (INTERRUPTED, {"seconds_left": 5.0}, "send"),
+    (INTERRUPTED, SENT, "acknowledge"),
+    (INTERRUPTED, ENDING, "leave"),
     (AWAY_MODEL, SENT, "dead letter llm-error"),
     (SUSPECT, {}, "retry in 1, ask again, not counted"),
     (OWN, {}, "retry in 1, ask again"),
@@ -410,3 +418,16 @@ def test_a_worker_without_a_descriptor_had_a_defect() -> None:
     assert isinstance(disposition, GiveUp)
     assert "out of file descriptors" in disposition.why
     assert "out of file descriptors" in disposition.error.message
+
+
+def test_why_a_model_is_away_is_told_once() -> None:
+    async def main() -> None:
+        circuit = Circuit()
+        circuit.open(ProviderAuthentication("no", loggable="HTTP 401"))
+        gone = decide(known(failed(ProviderAway(circuit)), sent=True, heard=Heard.ALL))
+        assert isinstance(gone, GiveUp)
+        assert gone.error.message == "the model is away: provider_authentication: HTTP 401"
+        assert gone.why == "provider_authentication: HTTP 401"
+        circuit.close()
+
+    asyncio.run(main())

@@ -155,6 +155,8 @@ class _Asking:
         """What to say where a failure ended the asking: what the budget has run out of, if it has."""
         if spent := self._allowance.spent():
             return Issue(Reason.BUDGET_SPENT, spent)
+        if isinstance(error, ProviderAway):
+            return Issue(Reason.PROVIDER_ERROR, str(error))  # which names the category of what went wrong
         return Issue(Reason.PROVIDER_ERROR, f"{error.category}: {error}")
 
     async def tell_value(self, outcome: Outcome) -> None:

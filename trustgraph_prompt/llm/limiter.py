@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from trustgraph_prompt.errors import ProviderRateLimit
+from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.llm.heard import Heard
 from trustgraph_prompt.llm.limits import Limits
 from trustgraph_prompt.llm.provider import Around, Provider
@@ -19,7 +20,8 @@ class Limiter(Around):
     Limiters given the same limits share them: what a process may ask of its providers together. Providers of
     one place (`Identity.place`) are one server, whose refusals all of them heed. A call is expected to take
     its question and what the answer may have at most, where that is said; it took what the provider reports,
-    or what was said, where it reports nothing. A call that brought nothing took nothing.
+    or what was said, where it reports nothing. A call that brought nothing took nothing, and one to
+    a provider that is away was none.
     """
 
     def __init__(self, provider: Provider, limits: Limits) -> None:
@@ -32,7 +34,7 @@ class Limiter(Around):
         question = estimate_question(call) if counts else 0
         answer = max(0, call.config.answer_limit or 0)
         place = await self._limits.enter(question + answer, server=self.identity.place)
-        heard = Heard()
+        heard, is_away = Heard(), False
         try:
             async with aclosing(self.provider.stream(call)) as deltas:
                 async for delta in deltas:
@@ -45,5 +47,11 @@ class Limiter(Around):
         except ProviderRateLimit as error:
             self._limits.refused(place, error.retry_after)
             raise
+        except ProviderAway:
+            is_away = True
+            raise
         finally:
-            self._limits.leave(place, heard.tokens(call) if counts else 0)
+            if is_away:
+                self._limits.give_back(place)
+            else:
+                self._limits.leave(place, heard.tokens(call) if counts else 0)

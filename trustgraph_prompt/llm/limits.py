@@ -120,6 +120,14 @@ class Limits:
 
     def leave(self, place: Place, tokens: int = 0) -> None:
         """The call has ended, and took so many tokens."""
+        self._leave(place, tokens)
+
+    def give_back(self, place: Place) -> None:
+        """No call was made, or none that counts."""
+        self._requests.correct(place.request, 0, self._clock())
+        self._leave(place, 0)
+
+    def _leave(self, place: Place, tokens: int) -> None:
         self.in_flight -= 1
         place.gate.settle(place)
         self._tokens.correct(place.taken, tokens, self._clock())
@@ -145,9 +153,9 @@ class Limits:
 
     def _place(self, gate: _Gate, tokens: int, now: float) -> Place:
         self.in_flight += 1
-        self._requests.take(1, now)
+        request = self._requests.take(1, now)
         gate.enter(now)
-        return Place(self._tokens.take(tokens, now), gate, gate.closings, gate.pace.changes)
+        return Place(request, self._tokens.take(tokens, now), gate, gate.closings, gate.pace.changes)
 
     def _whose_turn(self, now: float) -> _Gate | None:
         """The first gate that is open; whoever waits for one that stays closed too long is sent away."""
@@ -224,11 +232,13 @@ class Taken:
 
 @dataclass(eq=False, slots=True)
 class Place:
-    """What a call has been given: tokens, and a way through a gate, after so many closings and paces of it.
+    """What a call has been given: a request, tokens, and a way through a gate.
 
-    `pending`: the server has neither begun to answer nor refused.
+    `closings` and `changes`: of the gate and of its pace, so far. `pending`: the server has neither begun to
+    answer nor refused.
     """
 
+    request: Taken
     taken: Taken
     gate: _Gate
     closings: int

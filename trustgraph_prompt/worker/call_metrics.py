@@ -11,7 +11,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from trustgraph_prompt.errors import ProviderError
 from trustgraph_prompt.llm import Call, Delta, Limits, Provider
-from trustgraph_prompt.llm.circuit import Circuit
 from trustgraph_prompt.llm.provider import Around
 
 log = logging.getLogger(__name__)
@@ -52,9 +51,13 @@ class CallMetrics:
         limits.on_pause = self._paused
         self.shown = [(self._waiting, lambda: limits.waiting), (self._pause, lambda: limits.pause)]
 
-    def away(self, circuit: Circuit) -> None:
-        """Show whether a model is away."""
-        self._away.labels(circuit.server, circuit.model).set(circuit.is_open)
+    def away(self, server: str, model: str, is_away: bool | None) -> None:
+        """Show whether a model is away; None where nobody needs it any more."""
+        gauge = self._away.labels(server, model)
+        if is_away is None:
+            self._away.remove(server, model)
+        else:
+            gauge.set(is_away)
 
     def _paused(self, server: str, seconds: float) -> None:
         self._pauses.inc()

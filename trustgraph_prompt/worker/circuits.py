@@ -44,7 +44,8 @@ class Circuits:
             return self._circuits.get(key) or self._begin(key, provider, model)
 
         circuit_of(None)
-        return Breaker(within, circuit_of, ready=getattr(provider, "ready", None), holds=holds)
+        seconds, ready = flow.budget.work_seconds, getattr(provider, "ready", None)
+        return Breaker(within, circuit_of, ready=ready, holds=holds, seconds=seconds)
 
     def is_full(self, flow: Flow) -> bool:
         """Whether the flow waits for a model."""
@@ -54,6 +55,11 @@ class Circuits:
         """Returns when the flow may receive another request."""
         while (full := next(self._full(flow), None)) is not None:
             await full.room.wait()
+
+    def is_away(self, server: str, model: str) -> bool | None:
+        """Whether any circuit of the model is open, with whatever key; None where there is none."""
+        found = [c.is_open for c in self._circuits.values() if (c.server, c.model) == (server, model)]
+        return any(found) if found else None
 
     def holding(self, server: str, model: str) -> Circuit | None:
         """An open circuit of the model that holds up whole flows."""

@@ -88,14 +88,31 @@ class Delivery:
         self._job: _Job | None = None
         self._crashes = 0
         self._waited_for = ""
+        self._awaits: AwaitProvider | None = None
+        self._is_back = False
 
     async def run(self) -> Result | None:
-        """What came of the message in the end, once it is settled; None where it was not even begun."""
+        """What came of the message in the end, once it is settled; None where it was not even begun.
+
+        While it awaits its provider it is not in work: others may begin, and a crash is not its fault.
+        """
+        while True:
+            result = await self._in_work()
+            if self._awaits is None:
+                return result
+            assert self._job is not None
+            self._is_back = await self._awaits.circuit.turn(self._job.request.id, self._awaits.seconds)
+            self._awaits = None
+
+    async def _in_work(self) -> Result | None:
         in_work = self._desk.in_work
         if in_work is None:
             return await self._run()
-        async with in_work.working_on(self._message.id) as self._crashes:
+        async with in_work.working_on(self._message.id, self._has_ended) as self._crashes:
             return await self._run()
+
+    def _has_ended(self) -> bool:
+        return self._awaits is None
 
     async def _run(self) -> Result | None:
         flow, desk, message = self._flow, self._desk, self._message
@@ -112,6 +129,8 @@ class Delivery:
             async with desk.journal.entry(flow.name, request.id, message.data) as entry:
                 kind = PromptRequest if request.completion is None else TextCompletion
                 self._job = _Job(request, entry, begin=partial(kind, request, flow, desk, entry))
+                if self._is_back and entry.is_away:  # else there is no time, or a copy was asked meanwhile
+                    entry.forget()
                 return await self._until_settled(self._job)
 
     async def abandon(self) -> None:
@@ -128,7 +147,10 @@ class Delivery:
                 job.entry.forget()
 
     async def _until_settled(self, job: _Job) -> Result:
-        """Do what `decide` says, step by step, until the message is settled; the last result."""
+        """Do what `decide` says, step by step, until the message is settled or awaits its provider.
+
+        Returns the last result.
+        """
         result = await self._ask(job)
         while not isinstance(disposition := decide(self._known(result)), Settlement):
             if isinstance(disposition, SendOut):
@@ -137,9 +159,8 @@ class Delivery:
             if isinstance(disposition, WaitHere):
                 await self._wait(disposition, job)
             if isinstance(disposition, AwaitProvider):
-                if not await disposition.circuit.turn(job.request.id, disposition.seconds):
-                    continue  # there is no time left for another try
-                job.entry.forget()
+                self._awaits = disposition
+                return result
             result = await self._ask(job)
         if isinstance(disposition, Retry) and disposition.ask_again:
             job.entry.forget()

@@ -115,16 +115,16 @@ class Known:
         match self.result:
             case None:
                 return Came.NOTHING if self.crashes < self.crashes_allowed else Came.CRASHES
-            case Outcome() as outcome if is_unusable(outcome):
-                return Came.UNUSABLE
-            case Outcome() as outcome if is_served(outcome, self.unusable):
-                return Came.SERVED
-            case Outcome(reason=Reason.PROVIDER_ERROR, cause=ProviderAway() as away):
+            case Outcome(cause=ProviderAway() as away) if self._begins_anew:
                 if away.own:
                     return Came.PROVIDER_FAILED
                 # the next probe is another's, and may be one that only the topic holds
                 gives_way = away.suspect and self.persistent and not self.direct
                 return Came.PROVIDER_PAUSED if gives_way else Came.PROVIDER_AWAY
+            case Outcome() as outcome if is_unusable(outcome):
+                return Came.UNUSABLE
+            case Outcome() as outcome if is_served(outcome, self.unusable):
+                return Came.SERVED
             case Outcome(cause=cause) as outcome if cause is not None and _may_pass(outcome):
                 if self.trustgraph and isinstance(cause, ProviderUnexplained):
                     # it may never pass, and TrustGraph's clients do not wait to find out
@@ -141,6 +141,13 @@ class Known:
             case BrokerError():
                 return Came.BROKER_REFUSED
         return Came.DEFECT
+
+    @property
+    def _begins_anew(self) -> bool:
+        """Whether an outage spoilt the outcome: there is none, or a part that nobody was told of."""
+        assert isinstance(self.result, Outcome)
+        is_part = self.heard is Heard.NOTHING and self._in_time
+        return is_part or self.result.reason is Reason.PROVIDER_ERROR
 
     @property
     def another_try(self) -> bool:
@@ -255,6 +262,8 @@ def _failure(known: Known) -> tuple[Error, str]:
         case None:
             died = f"{known.crashes} workers died while they worked on this request and nothing else"
             return Error("worker-crashed", died), died
+        case Outcome(cause=ProviderAway() as away) if not known.completion:
+            return Error("llm-error", str(away)), loggable(away)
         case Outcome(cause=ProviderError() as cause) as outcome:
             said = str(cause) if _may_pass(outcome) else f"{cause.category}: {cause}"
             return Error("llm-error", said), loggable(cause)
@@ -278,6 +287,8 @@ def _failure(known: Known) -> tuple[Error, str]:
 
 def loggable(cause: ProviderError) -> str:
     """What of a provider's error may stand in a log."""
+    if isinstance(cause, ProviderAway):
+        return cause.loggable  # with the category of what opened the circuit
     return f"{cause.category}: {cause.loggable}" if cause.loggable else cause.category
 
 

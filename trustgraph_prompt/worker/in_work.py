@@ -177,8 +177,11 @@ class InWork:
                 await self._producers.send(self.topic, b"", key=self._name)
 
     @asynccontextmanager
-    async def working_on(self, id: str) -> AsyncIterator[int]:
-        """Written down while the block runs; gives how many workers died of the message alone."""
+    async def working_on(self, id: str, ended: Callable[[], bool] = lambda: True) -> AsyncIterator[int]:
+        """Written down while the block runs; gives how many workers died of the message alone.
+
+        A suspect is one no more after the block, unless the message has not `ended` and is worked on again.
+        """
         if self._is_suspect(id):
             async with self._noted(id, None):
                 await self._sleep(SECONDS_TO_DISOWN)
@@ -190,7 +193,8 @@ class InWork:
             crashes = self._died_of(id)
             async with self._noted(id, crashes):
                 yield crashes
-            await self._absolve(id)
+            if ended():
+                await self._absolve(id)
 
     def _is_suspect(self, id: str) -> bool:
         return any(id in record.crashes for record in self._others.values())

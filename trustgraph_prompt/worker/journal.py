@@ -11,6 +11,7 @@ from time import monotonic
 
 from cachetools import TTLCache
 
+from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.disposition import Heard
@@ -53,6 +54,11 @@ class Entry:
     def heard(self) -> Heard:
         """How much of the answer has gone out."""
         return Heard.ALL if self.answered else Heard.SOME if self.begun else Heard.NOTHING
+
+    @property
+    def is_away(self) -> bool:
+        """Whether what came of it is that the provider is away."""
+        return self.asked is not None and isinstance(self.asked[1].cause, ProviderAway)
 
     def forget(self) -> None:
         """As if it had never been asked."""

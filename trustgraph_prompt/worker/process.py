@@ -136,9 +136,10 @@ class Service:
     def _show(self, circuit: Circuit) -> None:
         """Say in health and metrics whether a model is away."""
         part = f"model {circuit.model} of {circuit.server}"
-        self.metrics.calls.away(circuit)
+        server, model = circuit.server, circuit.model
+        self.metrics.calls.away(server, model, self.circuits.is_away(server, model))
         self.health.waiting.pop(part, None)
-        away = self.circuits.holding(circuit.server, circuit.model)
+        away = self.circuits.holding(server, model)
         if away is not None and not self.ready_without_model:
             self.health.waiting[part] = lasting(away.why, away.since)
 
