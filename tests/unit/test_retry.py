@@ -25,7 +25,12 @@ from trustgraph_prompt.llm.retry import LONGEST_WAIT, full_jitter
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 ASKED = [{"role": "user", "content": "Which number?"}]
-TRANSIENT = [errors.ProviderUnavailable, errors.ProviderModelNotLoaded, errors.ProviderRateLimit]
+TRANSIENT = [
+    errors.ProviderUnavailable,
+    errors.ProviderModelNotLoaded,
+    errors.ProviderRateLimit,
+    errors.ProviderModelAway,
+]
 FINAL = [kind for kind in errors.ProviderError.__subclasses__() if kind not in TRANSIENT]
 
 
