@@ -36,7 +36,7 @@ class RestlessModel:
         self.runs: list[tuple[str, list[dict[str, str]]]] = []  # the id and the objects of each call
 
     def reply(self, body: dict[str, Any]) -> Reply:
-        id = body["messages"][-1]["content"].removeprefix("Define ")
+        id = body["messages"][-1]["content"].removeprefix("Define ").split("\n")[0]
         number = len(self.runs)
         objects = [{"entity": id, "definition": "the same"}]
         objects += [{"entity": id, "definition": f"{n} in call {number}"} for n in range(1, OBJECTS_EACH)]
