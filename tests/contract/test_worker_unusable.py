@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.workers import House
+from tests.support.workers import Heard, House
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.llm import Call
 from trustgraph_prompt.wire import Chunk, Metadata
@@ -22,6 +22,13 @@ def letters(flow: Flow) -> str:
     return topics.dead_letter_topic(flow.input.topic, flow.input.subscription)
 
 
+async def all_of(house: House, flow: Flow) -> list[Heard]:
+    """Its responses, answer records and dead letters."""
+    return [
+        await house.hear(each) for each in (house.topic("responses"), house.topic("answers"), letters(flow))
+    ]
+
+
 @pytest.mark.parametrize(
     ("answer", "reason", "told"),
     [
@@ -34,9 +41,7 @@ async def test_it_is_an_error_and_a_dead_letter_once_its_attempts_are_spent(
     house: House, answer: str, reason: str, told: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     flow = house.flow()
-    responses = await house.hear(house.topic("responses"))
-    answers = await house.hear(house.topic("answers"))
-    dead = await house.hear(letters(flow))
+    responses, answers, dead = await all_of(house, flow)
     working = await house.work(flow, lambda call: answer)
 
     [response] = await responses.under(await house.send(flow, "insist", text="rocks"))
@@ -65,9 +70,7 @@ async def test_it_is_an_empty_list_where_the_flow_says_so(
     house: House, answer: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     flow = house.flow(unusable="answer")
-    responses = await house.hear(house.topic("responses"))
-    answers = await house.hear(house.topic("answers"))
-    dead = await house.hear(letters(flow))
+    responses, answers, dead = await all_of(house, flow)
     working = await house.work(flow, lambda call: answer)
 
     [response] = await responses.under(await house.send(flow, "insist", text="rocks"))
@@ -86,9 +89,7 @@ async def test_a_model_that_says_that_there_is_nothing_has_answered(
     house: House, answer: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     flow = house.flow()
-    responses = await house.hear(house.topic("responses"))
-    answers = await house.hear(house.topic("answers"))
-    dead = await house.hear(letters(flow))
+    responses, answers, dead = await all_of(house, flow)
     working = await house.work(flow, lambda call: answer)
 
     [response] = await responses.under(await house.send(flow, "insist", text="rocks"))

@@ -9,6 +9,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
+from trustgraph_prompt.contract.coerce import type_of
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.contract.versions import PROPERTY, Version, nearest
@@ -25,15 +26,7 @@ _CHOICES = ("anyOf", "oneOf")
 _LOOKED_INTO = "properties, additionalProperties, items, prefixItems, allOf, anyOf or oneOf"
 _DEFINITIONS = frozenset(("$defs", "definitions"))
 _HOLDERS = frozenset(("string", "integer", "number", "array"))
-_TYPES: Mapping[type, tuple[str, ...]] = {
-    str: ("string",),
-    bool: ("boolean",),
-    int: ("integer", "number"),
-    float: ("number", "integer"),
-    list: ("array",),
-    dict: ("object",),
-    type(None): ("null",),
-}
+_NUMBERS = frozenset(("integer", "number"))
 
 
 class Source(NamedTuple):
@@ -288,8 +281,9 @@ def _source(schema: Mapping[str, Any], path: Path) -> Source:
 
 
 def _is_of(value: Any, types: Any) -> bool:
-    """Whether a value is of one of the types of JSON."""
-    return any(name in types for name in _TYPES.get(type(value), ()))
+    """Whether a value is of one of the types of JSON; 1.0 may be an integer."""
+    name = type_of(value)
+    return any(one in types for one in (_NUMBERS if name in _NUMBERS else (name,)))
 
 
 def _is_among(value: Any, values: list[Any]) -> bool:

@@ -27,7 +27,6 @@ MAX_SPANS = 100
 """Places of one value that are told."""
 
 _MOST_WORDS = 60  # of a value that is looked for in other forms
-_MOST_KEPT, _LONGEST_KEPT = 10_000, 1_000  # verdicts; characters of a value
 _REACH = 40  # characters in which the words of a value may stand in another order
 _TELLING_NUMBER = (
     6  # four digits between the marks of a number: of what stands there in part, they may be all
@@ -64,16 +63,10 @@ class Passage:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self._known: dict[str, Match | None] = {}
 
     def find(self, value: str) -> Match | None:
         """The best way in which `value` stands in the text; None where not one of its words does."""
-        if value in self._known:
-            return self._known[value]
-        found = self._exact(value) or _Search(self._index, value).best()
-        if len(value) <= _LONGEST_KEPT and len(self._known) < _MOST_KEPT:
-            self._known[value] = found
-        return found
+        return self._exact(value) or _Search(self._index, value).best()
 
     def _exact(self, value: str) -> Match | None:
         text, sought = self.text, value.strip()

@@ -153,7 +153,8 @@ class PromptDefinition:
                 expected="2 or more",
             )
         template = _template(entry["prompt"], dialect, where, "/prompt")
-        _check_sources(contract, template, entry, where)
+        system = SYSTEM if own_system is None else _template(own_system, dialect, where, "/system")
+        _check_sources(contract, template.needs.named | system.needs.named, entry, where)
         if "native" in entry and held_to(contract, items=True) is None:
             raise PromptError(
                 "no server can be held to this",
@@ -169,7 +170,7 @@ class PromptDefinition:
             config=RuntimeConfig(**model),
             attempts=attempts,
             aliases=tuple(entry.get("aliases", ())),
-            system=SYSTEM if own_system is None else _template(own_system, dialect, where, "/system"),
+            system=system,
             own_system=own_system is not None,
             terms=entry.get("terms", {}),
             description=entry.get("description", ""),
@@ -292,10 +293,8 @@ def system_template(value: object) -> Template:
     return _template(value["prompt"], value["dialect"], "system", "/prompt")
 
 
-def _check_sources(contract: Contract, template: Template, entry: Mapping[str, Any], where: str) -> None:
+def _check_sources(contract: Contract, named: frozenset[str], entry: Mapping[str, Any], where: str) -> None:
     """Raise `PromptError` for a term that values are said to be from, and that the question does not hold."""
-    system = _template(entry.get("system", ""), entry["dialect"], where, "/system")
-    named = template.needs.named | system.needs.named
     known = (named - {answer_format.TERM}) | entry.get("terms", {}).keys()
     unknown = contract.sources.terms - known if contract.sources else ()
     for term in sorted(unknown):
