@@ -99,7 +99,7 @@ def seconds(work: Callable[[int], object], size: int) -> float:
 
 
 def measured(work: Callable[[int], object], size: int) -> tuple[float, float]:
-    """Seconds of a tenth and of the whole; again where they seem to grow too fast: the machine may be busy."""
+    """Seconds of a tenth and of the whole; again where they seem to grow too fast, as on a busy machine."""
     little = much = float("inf")
     for _ in range(AGAIN):
         little, much = min(little, seconds(work, size // 10)), min(much, seconds(work, size))
