@@ -1,9 +1,10 @@
 """How well values are found in texts, and what that costs. Exits with 1 beyond a bar.
 
 Precision and recall are of the made sentences in `tests/data/grounding.txt`; a value that stands there in
-part counts as not found. The cost is that of two keys of each object, of which most stand in their chunk of
-2,000 characters, by the time that the same objects take to be read and judged; the folding of the chunk is
-stated by itself. Times are CPU time, the least of many rounds.
+part counts as not found. The objects in `tests/data/large_model_objects.jsonl` are true of their passages:
+it is stated how many are refused all the same. The cost is that of two keys of each object, of which most
+stand in their chunk of 2,000 characters, by the time that the same objects take to be read and judged; the
+folding of the chunk is stated by itself. Times are CPU time, the least of many rounds.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.support.grounding_corpus import PRECISION, RECALL, Tally, tallies
+from tests.support.large_model_objects import MOST_REFUSED, TRANSLATED, counts, objects
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.grounding import Passage
 from trustgraph_prompt.reader import read
@@ -57,6 +59,22 @@ def print_quality() -> bool:
     return is_whole and total.precision >= PRECISION and total.recall >= RECALL
 
 
+def print_refused() -> bool:
+    """Of what large models write, by kind. Whether it is within the bar."""
+    by_kind = counts(objects())
+    print(f"  {'objects of large models':52} objects marked  refused")
+    for kind, count in sorted(by_kind.items(), key=lambda each: -each[1].objects):
+        print(f"  {kind:52} {count.objects:7} {count.marked:7} {len(count.refused):8}")
+        for issue in count.refused:
+            print(f"    {issue}")
+    del by_kind[TRANSLATED]
+    said = sum(count.objects for count in by_kind.values())
+    refused = sum(len(count.refused) for count in by_kind.values())
+    print(f"  in all, but for the {TRANSLATED}: {refused} of {said}, {refused / said:.1%}")
+    print(f"  (bar: {MOST_REFUSED:.0%})\n")
+    return refused <= MOST_REFUSED * said
+
+
 def print_cost() -> None:
     text = CHALK.read_text(encoding="utf-8")[:CHUNK]
     said = text.split()
@@ -90,6 +108,6 @@ def tell(name: str, took: float, reading: float) -> None:
 
 
 if __name__ == "__main__":
-    is_good = print_quality()
+    is_good = print_quality() & print_refused()
     print_cost()
     sys.exit(not is_good)
