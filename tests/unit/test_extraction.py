@@ -12,7 +12,13 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 from trustgraph_prompt import Contract, Outcome, aextract, extract, read
-from trustgraph_prompt.errors import ContractError, ProviderAuthentication, Reason, StructuredOutputInvalid
+from trustgraph_prompt.errors import (
+    ContractError,
+    ProviderAuthentication,
+    Reason,
+    RenderTooLong,
+    StructuredOutputInvalid,
+)
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
 
 TEXT = "The Rhine rises in the Alps and flows into the North Sea; the DANUBE ends in the Black Sea."
@@ -281,6 +287,11 @@ async def test_a_type_that_cannot_be_asked_for_is_refused_before_anything_is_ask
     with pytest.raises(ContractError, match=message):
         await aextract(TEXT, type, provider)
     assert provider.calls == []
+
+
+async def test_a_text_of_many_millions_is_not_asked_about() -> None:
+    with pytest.raises(RenderTooLong, match="longer than 4,000,000 characters"):
+        await aextract("a" * 4_000_001, River, Scripted())
 
 
 def test_without_a_loop_none_is_left_and_the_connections_are_given_back() -> None:

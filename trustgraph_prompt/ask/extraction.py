@@ -61,8 +61,9 @@ async def aextract(text: str, type: Any, provider: Provider, *, instruction: str
     cut is continued, what was refused is asked for once more. Keys that are marked to be from the term `text`
     must stand in the text, and the outcome says where. `instruction` is a sentence or two of your own.
 
-    The provider stays open. Raises `ContractError` for a type that has no JSON or is to be from another term,
-    `RenderError` for what is no text. Nothing is raised for an answer that is no good: see `Outcome`.
+    The provider stays open. Raises `ContractError` for a type that has no JSON, or keys that are to be from
+    another term, and `RenderTooLong` for a text of more than some 4 million characters. Nothing is raised for
+    an answer that is no good, or for a provider that fails: see `Outcome`.
     """
     contract = _contract(type)
     if contract.sources and (unknown := contract.sources.terms - {_TERM}):
