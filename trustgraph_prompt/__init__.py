@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.ask import aextract, extract
     from trustgraph_prompt.contract import Contract
     from trustgraph_prompt.doors import MarkdownSection, Prompt, PromptManager, parse_structured_output
     from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
@@ -26,6 +27,8 @@ __all__ = [
     "Stage",
     "StreamReader",
     "StructuredOutputInvalid",
+    "aextract",
+    "extract",
     "parse_structured_output",
     "read",
 ]
@@ -42,6 +45,8 @@ _ROOMS = {
     "Stage": "reader",
     "StreamReader": "reader",
     "StructuredOutputInvalid": "errors",
+    "aextract": "ask",
+    "extract": "ask",
     "parse_structured_output": "doors",
     "read": "reader",
 }

@@ -214,8 +214,14 @@ class TestTrouble:
 
         assert answers == ["Hello."] * 3
 
-    async def test_two_loops_at_a_time_need_a_provider_each(self, provider: OpenAIProvider) -> None:
+    async def test_two_loops_at_a_time_need_a_provider_each(
+        self, server: ModelServer, provider: OpenAIProvider
+    ) -> None:
         assert await text(provider) == "Hello."
 
         with pytest.raises(errors.ProviderInvalidRequest, match="another event loop"):
             await asyncio.to_thread(asyncio.run, heard(provider))
+
+        await asyncio.to_thread(asyncio.run, provider.close())
+        assert await text(provider) == "Hello."
+        assert len(server.peers) == 1  # no other loop has closed the connection

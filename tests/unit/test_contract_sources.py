@@ -207,6 +207,16 @@ def test_a_dataclass_and_a_model_say_it_too() -> None:
         assert contract.build(read('{"name": "Rhine"}', contract, terms=TERMS).value).name == "Rhine"
 
 
+def test_a_key_that_may_be_null_says_it_too() -> None:
+    @dataclass
+    class River:
+        mouth: str | None = field(default=None, metadata={"x-from": "text"})
+
+    contract = Contract.of(River)
+    assert reasons('{"mouth": "Nile"}', contract) == [("/mouth", Reason.UNGROUNDED)]
+    assert reasons('{"mouth": null}', contract) == []
+
+
 def test_neither_model_nor_server_sees_it_and_the_fingerprint_does() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "string", "x-from": "text"}}}
     unmarked = {"type": "object", "properties": {"a": {"type": "string"}}}

@@ -16,6 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
     [
         ("reading.md", 15),
         ("contracts.md", 20),
+        ("extract-in-python.md", 12),
         ("asking.md", 8),
         ("complete.md", 20),
         ("prompt-class.md", 25),

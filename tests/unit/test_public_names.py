@@ -63,6 +63,8 @@ def is_explained(module: str, name: str) -> bool:
     text = source(module)
     body = ast.parse(text).body
     for node, behind in zip(body, [*body[1:], None], strict=True):
+        if any(ast.unparse(one) == "overload" for one in getattr(node, "decorator_list", ())):
+            continue
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name:
             return ast.get_docstring(node) is not None
         targets = (

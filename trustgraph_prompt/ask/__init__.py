@@ -5,6 +5,7 @@ from __future__ import annotations
 from trustgraph_prompt.ask.cache import Cache, MemoryCache
 from trustgraph_prompt.ask.cache_redis import RedisCache
 from trustgraph_prompt.ask.examples import try_example, try_examples
+from trustgraph_prompt.ask.extraction import aextract, extract
 from trustgraph_prompt.ask.hearing import Listen, Piece
 from trustgraph_prompt.ask.loop import ask
 from trustgraph_prompt.ask.messages import Feedback
@@ -16,7 +17,9 @@ __all__ = [
     "MemoryCache",
     "Piece",
     "RedisCache",
+    "aextract",
     "ask",
+    "extract",
     "try_example",
     "try_examples",
 ]

@@ -230,17 +230,23 @@ class Contract:
         """
         if self._build is None:
             return value
-        from trustgraph_prompt.contract.types import Refused, elements
+        from trustgraph_prompt.contract.types import elements
 
-        try:
-            is_list = self.many and isinstance(value, list)
-            return elements(self._build, list)(value) if is_list else self._build(value)
-        except Refused as refused:
-            issues, cause = refused.issues[:MAX_ISSUES], refused.__cause__
-        except RecursionError:
-            issues, cause = (Issue(Reason.SCHEMA_VALUE_ERROR, "nested too deep for instances"),), None
+        is_list = self.many and isinstance(value, list)
+        made, issues, cause = _built(elements(self._build, list) if is_list else self._build, value)
+        if not issues:
+            return made
         message = "; ".join(cut(str(issue), _MAX_MESSAGE) for issue in issues)
         raise StructuredOutputInvalid(message, response_schema=self.schema, issues=issues) from cause
+
+    def buildable(self) -> Contract:
+        """The same contract, which accepts nothing that `build` refuses: the class itself has its say.
+
+        The fingerprint is the same, for it knows nothing of the code of a class.
+        """
+        if (build := self._build) is None or not isinstance(self._judge, Judge):
+            return self
+        return replace(self, _judge=replace(self._judge, also=lambda value: _built(build, value)[1]))
 
     def metered(self) -> Contract:
         """The same contract for one answer: all that it judges is counted together, up to its limit of steps.
@@ -492,6 +498,18 @@ class _Settings(NamedTuple):
             raise error.at("", pointer(("versions", str(version)))) from None
         newer = judge if self.extra else self._replace(extra=_extra_of_newer(self.extra)).judge(schema)
         return Versioned(judge, newer, _names_version(schema))
+
+
+def _built(build: Build, value: Any) -> tuple[Any, tuple[Issue, ...], BaseException | None]:
+    """The instance of a value; or what is wrong with it, and the error that says so, if there is one."""
+    from trustgraph_prompt.contract.types import Refused
+
+    try:
+        return build(value), (), None
+    except Refused as refused:
+        return None, refused.issues[:MAX_ISSUES], refused.__cause__
+    except RecursionError:
+        return None, (Issue(Reason.SCHEMA_VALUE_ERROR, "nested too deep for instances"),), None
 
 
 def _extra_of_newer(extra: Extra | None) -> Extra:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -24,17 +24,22 @@ _USUAL = 4
 _TRYING = 60
 _LOOKING = 50
 _RULE = 40
+_BUILDING = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Judges values: without `validator` every JSON value fits, and then the rules decide."""
+    """Judges values: without `validator` every JSON value fits, and then the rules decide.
+
+    `also` says what is wrong with a value that all of these accept.
+    """
 
     rules: tuple[Rule, ...] = ()
     validator: Validator | None = None
     conformer: Conformer | None = None
     stripper: Conformer | None = None
     opener: Conformer | None = None
+    also: Callable[[Any], tuple[Issue, ...]] | None = None
     is_plain: bool = field(init=False)
     widest: int = field(init=False)
     """Steps for each character of a value, at most."""
@@ -42,7 +47,8 @@ class Judge:
     """The same, about, with all that is done beyond the schema."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_plain", not (self.rules or self.conformer or self.stripper))
+        is_plain = not (self.rules or self.conformer or self.stripper or self.also)
+        object.__setattr__(self, "is_plain", is_plain)
         conformers = (self.conformer, self.stripper)
         widest, explained = 0, 0
         if self.validator is not None:
@@ -50,7 +56,8 @@ class Judge:
         object.__setattr__(self, "widest", widest)
         judging = widest + _EXPLAINING * max(explained - _USUAL, 0)
         conforming = sum(map(bool, conformers)) * (_LOOKING + _TRYING * explained)
-        object.__setattr__(self, "demand", judging + conforming + _RULE * len(self.rules))
+        beyond = _RULE * len(self.rules) + _BUILDING * (self.also is not None)
+        object.__setattr__(self, "demand", judging + conforming + beyond)
 
     @classmethod
     def of(
@@ -103,6 +110,7 @@ class Judge:
                 self._meets_schema(value)
                 and (self.stripper is None or self.stripper.of(value, meter) is value)
                 and next(failures(self.rules, value, meter), None) is None
+                and not (self.also and self.also(value))
             )
         except ValueError:  # it would take too much to tell
             return value, False
@@ -141,4 +149,7 @@ class Judge:
             yield from unexpected(value, stripped)
         if fits:  # a rule is about what is there as it should be
             for message in failures(self.rules, value, meter):
+                fits = False
                 yield Issue(Reason.INVARIANT_VIOLATION, message)
+        if fits and self.also:
+            yield from self.also(value)

@@ -8,7 +8,8 @@ import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from trustgraph_prompt.contract import Contract, Grounded
 from trustgraph_prompt.cost import Usage
@@ -16,8 +17,14 @@ from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid, exc
 from trustgraph_prompt.reader import place
 from trustgraph_prompt.reader.escapes import before_half_escape
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # an outcome of which nobody says what it holds, holds anything
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
     from trustgraph_prompt.reader.mend import Edit
+
+    T = TypeVarWithDefault("T", default=Any)
+else:
+    T = TypeVar("T")
 
 MAX_ISSUE = 300  # characters of one issue in an explanation: a path holds the keys that a model wrote
 MAX_SEARCHED = 100_000  # characters of an answer in which an explanation looks for duplicate keys
@@ -98,8 +105,8 @@ class CallReport:
     read: ReadReport | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Outcome:
+@dataclass(frozen=True, repr=False)
+class Outcome(Generic[T]):
     """What came of asking or reading; always returned, never raised.
 
     `value` may be used whenever `reason` is `SUCCESS`: a str for text, a JSON value for json, the list of
@@ -144,7 +151,17 @@ class Outcome:
             return self.value
         return [self.value] if self.ok else ()
 
-    def without_terms(self) -> Outcome:
+    @cached_property
+    def instances(self) -> list[T]:
+        """The `objects` as instances of the contract's type, plain values where it has none, in their order.
+
+        Made when they are first asked for. Raises `StructuredOutputInvalid` as `Contract.build`.
+        """
+        build, objects = self.contract.build, self.objects
+        built: list[T] = build(list(objects)) if self.contract.many else [build(one) for one in objects]
+        return built
+
+    def without_terms(self) -> Outcome[T]:
         """The same, knowing where its objects stand, and holding none of the texts in which they do."""
         if (contract := self.contract.without_terms) is self.contract:
             return self

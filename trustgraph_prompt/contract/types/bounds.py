@@ -67,7 +67,7 @@ def bounded_in_field(schema: Mapping[str, Any], metadata: Mapping[Any, Any], whe
 
 def _with(schema: Mapping[str, Any], bounds: Iterable[Bound], where: str) -> dict[str, Any]:
     kind = None if "format" in schema else schema.get("type")
-    words = _KEYWORDS.get(str(kind), {})
+    words = _OF_SOURCES if "anyOf" in schema else _KEYWORDS.get(str(kind), {})
     keywords = {"description": "description", **words, **{word: word for word in words.values()}}
     made = dict(schema)
     for name, value, beside in bounds:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -14,6 +15,7 @@ from pydantic_core.core_schema import DataclassSchema, DecimalSchema
 
 from trustgraph_prompt.contract.explain import MAX_ISSUES, cut
 from trustgraph_prompt.contract.pointer import pointer
+from trustgraph_prompt.contract.sources import FROM, GROUNDING
 from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.types.annotations import Described
 from trustgraph_prompt.contract.types.build import Build, Refused
@@ -93,6 +95,9 @@ class _Schema(GenerateJsonSchema):
 
     def dataclass_schema(self, schema: DataclassSchema) -> dict[str, Any]:
         said = super().dataclass_schema(schema)
+        for field in fields(schema["cls"]):
+            notes = {name: field.metadata[name] for name in (FROM, GROUNDING) if name in field.metadata}
+            said.get("properties", {}).get(field.name, {}).update(notes)  # Pydantic reads its own Field only
         return {**said, "additionalProperties": said.get("additionalProperties", False)}
 
     def decimal_schema(self, schema: DecimalSchema) -> dict[str, Any]:

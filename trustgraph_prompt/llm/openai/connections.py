@@ -55,7 +55,9 @@ class Connections:
         return await self._new.request(method, url, trace_request_ctx=_Way(), **options)
 
     async def close(self) -> None:
-        """Close them all. Idempotent."""
+        """Close them all, unless another event loop is at work with them. Idempotent."""
+        if self._loop not in (None, asyncio.get_running_loop()) and self._loop.is_running():
+            return
         sessions = self._kept, self._new
         self._loop = self._kept = self._new = None
         for session in sessions:
