@@ -40,11 +40,15 @@ _SHA512: Final = (
 _JAVA: Final = {
     "PULSAR_MEM": "-Xms128m -Xmx640m -XX:MaxDirectMemorySize=512m",
     "PULSAR_GC": "-XX:+UseSerialGC",
+    "PULSAR_GC_LOG": "-Xlog:gc:stdout:time",  # a pause stands where it can be seen what it held up
     "PULSAR_EXTRA_OPTS": "-XX:TieredStopAtLevel=1 -Dpulsar.allocator.exit_on_oom=true",
 }
 _START_SECONDS: Final = 300.0
 _DOWNLOAD_SECONDS: Final = 1200.0
 _KILL_SECONDS: Final = 30.0
+_LOG: Final = "console.log"
+_TROUBLE: Final = re.compile(r" (WARN|ERROR) |Exception|Pause .* \d{4,}\.\d+ms")
+_LINES_OF_TROUBLE: Final = 40
 
 #: Runs a command until standard input ends, that is until the tests do, and takes its files away. A line is
 #: an order: `kill` it and all its children without warning, `start` it again over what it has left behind,
@@ -131,6 +135,16 @@ class PulsarServer:
             self.process.wait(30)
         if self.directory is not None:
             shutil.rmtree(self.directory, ignore_errors=True)
+
+    def trouble(self) -> str:
+        """What the log of a server of our own has complained of last, and where a copy of all of it lies."""
+        if self.directory is None:
+            return "its log is not ours"
+        copy = Path(tempfile.gettempdir()) / f"pulsar-{urllib.parse.urlsplit(self.url).port}.log"
+        shutil.copy(self.directory / _LOG, copy)
+        lines = copy.read_text(errors="replace").splitlines()
+        found = [line[:500] for line in lines if _TROUBLE.search(line)]
+        return "\n".join([*found[-_LINES_OF_TROUBLE:], f"all of its log: {copy}"])
 
     def clusters(self) -> list[str]:
         """The clusters that tenants may use; none at first, even of a broker that is healthy."""
@@ -236,7 +250,7 @@ def _start(
     directory = directory or Path(tempfile.mkdtemp(prefix="pulsar-"))
     if not tethered:
         command = ["bash", "-c", _TETHER, "tether", *command]
-    with (directory / "console.log").open("wb") as console:
+    with (directory / _LOG).open("wb") as console:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -281,7 +295,7 @@ def _see_it_healthy(server: PulsarServer, cancelled: threading.Event) -> None:
 def _last_words(server: PulsarServer) -> str:
     if server.directory is None:
         return ""
-    lines = (server.directory / "console.log").read_text(errors="replace").splitlines()
+    lines = (server.directory / _LOG).read_text(errors="replace").splitlines()
     return "\n" + "\n".join(lines[-20:])
 
 
