@@ -7,7 +7,7 @@ are what is tested, a module has `broker_kind = every_broker` and runs over memo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 from typing import Final
 
@@ -32,6 +32,17 @@ def pulsar(request: pytest.FixtureRequest) -> PulsarServer:
 async def _visit(url: str) -> None:
     async with await connect(url):
         pass
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Where a test fails, say what troubles its Pulsar: the log ends with the run."""
+    report = yield
+    if report.failed:
+        used = getattr(item, "funcargs", {}).values()
+        for server in {value.url: value for value in used if isinstance(value, PulsarServer)}.values():
+            report.sections.append((f"Pulsar at {server.url}", server.trouble()))
+    return report
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ class SharedPulsar:
         self._spaces = folder / "spaces"
         self._spaces.mkdir(exist_ok=True)
 
-    def tell(self, **found: str) -> None:
+    def tell(self, **found: str | None) -> None:
         """Where the broker is, or why there is none."""
         draft = self._told.with_suffix(".draft")
         draft.write_text(json.dumps(found))
@@ -54,7 +54,8 @@ class SharedPulsar:
             unavailable(f"no Pulsar: {found['unavailable']}")
         if "failed" in found:
             pytest.fail(f"no Pulsar: {found['failed']}", pytrace=False)
-        return PulsarServer(**found)
+        directory = None if found["directory"] is None else Path(found["directory"])
+        return PulsarServer(found["url"], found["admin_url"], directory=directory)
 
     def make_space(self, server: PulsarServer) -> None:
         """A tenant that some test will take."""
@@ -96,7 +97,9 @@ class _Starting:
         except Exception as failure:
             self._shared.tell(failed=repr(failure))
             return
-        self._shared.tell(url=self._server.url, admin_url=self._server.admin_url)
+        found = self._server
+        directory = None if found.directory is None else str(found.directory)
+        self._shared.tell(url=found.url, admin_url=found.admin_url, directory=directory)
         with suppress(OSError, RuntimeError):  # a test that finds no tenant makes one, and meets the error
             for _ in range(self._space_count):
                 if self._cancelled.is_set():

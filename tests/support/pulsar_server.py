@@ -34,10 +34,21 @@ _SHA512: Final = (
     "ac174f604e94473215e07024d05853dbf24bf1520ec222c8bb0d87707a5f1267"
     "49df7d5733e06a2423456421489ed371e122f4f5a7793a5146a5a1b47f437e90"
 )
-_MEMORY: Final = "-Xms128m -Xmx640m -XX:MaxDirectMemorySize=512m"
+
+#: A server lives for a few minutes, on cores that the tests need: what the second compiler and a concurrent
+#: collector of garbage do beside it never pays. So a start takes half the CPU.
+_JAVA: Final = {
+    "PULSAR_MEM": "-Xms128m -Xmx640m -XX:MaxDirectMemorySize=512m",
+    "PULSAR_GC": "-XX:+UseSerialGC",
+    "PULSAR_GC_LOG": "-Xlog:gc:stdout:time",  # a pause stands where it can be seen what it held up
+    "PULSAR_EXTRA_OPTS": "-XX:TieredStopAtLevel=1 -Dpulsar.allocator.exit_on_oom=true",
+}
 _START_SECONDS: Final = 300.0
 _DOWNLOAD_SECONDS: Final = 1200.0
 _KILL_SECONDS: Final = 30.0
+_LOG: Final = "console.log"
+_TROUBLE: Final = re.compile(r" (WARN|ERROR) |Exception|Pause .* \d{4,}\.\d+ms")
+_LINES_OF_TROUBLE: Final = 40
 
 #: Runs a command until standard input ends, that is until the tests do, and takes its files away. A line is
 #: an order: `kill` it and all its children without warning, `start` it again over what it has left behind,
@@ -125,6 +136,16 @@ class PulsarServer:
         if self.directory is not None:
             shutil.rmtree(self.directory, ignore_errors=True)
 
+    def trouble(self) -> str:
+        """What the log of a server of our own has complained of last, and where a copy of all of it lies."""
+        if self.directory is None:
+            return "its log is not ours"
+        copy = Path(tempfile.gettempdir()) / f"pulsar-{urllib.parse.urlsplit(self.url).port}.log"
+        shutil.copy(self.directory / _LOG, copy)
+        lines = copy.read_text(errors="replace").splitlines()
+        found = [line[:500] for line in lines if _TROUBLE.search(line)]
+        return "\n".join([*found[-_LINES_OF_TROUBLE:], f"all of its log: {copy}"])
+
     def clusters(self) -> list[str]:
         """The clusters that tenants may use; none at first, even of a broker that is healthy."""
         clusters = _request(f"{self.admin_url}/admin/v2/clusters", self.token)
@@ -163,7 +184,7 @@ def start_configured(settings: Mapping[str, object], token: str = "") -> PulsarS
 
 def _in_docker() -> PulsarServer:
     broker, web = free_ports(2)
-    settings = [f"brokerServicePort={broker}", f"webServicePort={web}", f"PULSAR_MEM={_MEMORY}"]
+    settings = {"brokerServicePort": broker, "webServicePort": web, **_JAVA}
     start = (
         "bin/apply-config-from-env.py conf/standalone.conf && "
         "exec bin/pulsar standalone -nfw -nss --advertised-address 127.0.0.1"
@@ -171,8 +192,8 @@ def _in_docker() -> PulsarServer:
     command = ["docker", "run", "--rm", "--init", "--interactive"]
     for port in (broker, web):
         command += ["--publish", f"127.0.0.1:{port}:{port}"]
-    for setting in settings:
-        command += ["--env", setting]
+    for name, setting in settings.items():
+        command += ["--env", f"{name}={setting}"]
     # The tether is inside, so that the container ends with its standard input.
     command += [_IMAGE, "bash", "-c", _TETHER, "tether", "bash", "-c", start]
     return _start(command, broker, web, tethered=True)
@@ -209,7 +230,7 @@ def _with_java(more: Mapping[str, object] | None = None) -> PulsarServer:
     command += ["--bookkeeper-port", str(bookie)]
     environment = {
         **os.environ,
-        "PULSAR_MEM": _MEMORY,
+        **_JAVA,
         "PULSAR_LOG_DIR": str(directory / "logs"),
         "PULSAR_STANDALONE_CONF": str(conf),
         "TETHERED_FILES": str(directory),
@@ -229,7 +250,7 @@ def _start(
     directory = directory or Path(tempfile.mkdtemp(prefix="pulsar-"))
     if not tethered:
         command = ["bash", "-c", _TETHER, "tether", *command]
-    with (directory / "console.log").open("wb") as console:
+    with (directory / _LOG).open("wb") as console:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -274,7 +295,7 @@ def _see_it_healthy(server: PulsarServer, cancelled: threading.Event) -> None:
 def _last_words(server: PulsarServer) -> str:
     if server.directory is None:
         return ""
-    lines = (server.directory / "console.log").read_text(errors="replace").splitlines()
+    lines = (server.directory / _LOG).read_text(errors="replace").splitlines()
     return "\n" + "\n".join(lines[-20:])
 
 

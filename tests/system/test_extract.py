@@ -212,7 +212,8 @@ class TestTheFileOfObjects:
             ("n.txt", "/dev/stdout"): "is no regular file",
         }
         for (document, out), told in refused.items():
-            result = run("extract", document, "--provider", SCRIPTED, "-o", out, folder=tmp_path)
+            command = ("extract", document, "--provider", SCRIPTED, "-o", out)
+            result = run(*command, folder=tmp_path, input="")  # its standard output is a pipe
             assert result.returncode == 2, out
             assert told in result.stderr, out
         assert {file.name for file in tmp_path.iterdir()} == before

@@ -18,13 +18,10 @@ pytestmark = pytest.mark.xdist_group("install")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the programs of a fresh environment with the package in it."""
     home = tmp_path_factory.mktemp("venv")
-    subprocess.run([sys.executable, "-m", "venv", home], check=True)
-    python = str(home / "bin" / "python")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], check=True)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", str(home)]
     result = subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(ROOT)],
-        capture_output=True,
-        text=True,
-        check=False,
+        [*pip, "install", "--no-compile", str(ROOT)], capture_output=True, text=True, check=False
     )
     assert result.returncode == 0, result.stderr
     return home / "bin"

@@ -29,8 +29,11 @@ OUTAGE = 5.0
 MODELS = Reply([json.dumps({"data": [{"id": "small"}]}).encode()], content_type="application/json")
 
 
+ANSWER: list[bytes | float] = [0.1, *streamed("Here it is.", chunk=10_000)]
+
+
 def reply(body: dict[str, Any]) -> Reply:
-    return Reply([0.1, *streamed("Here it is.", chunk=10_000)]) if body else MODELS
+    return Reply(ANSWER) if body else MODELS
 
 
 async def test_a_server_that_is_stopped_under_load_costs_no_request(
@@ -39,20 +42,22 @@ async def test_a_server_that_is_stopped_under_load_costs_no_request(
     site, space = place[0], f"persistent://{place[1]}/flow"
     requests = f"{space}/in"
     site.serves(FLOW.format(requests=requests, space=space), {"template.say": entry("Say {{ text }}")})
-    ids = [f"r{n}" for n in range(240)]
+    ids, all_sent = [f"r{n}" for n in range(240)], asyncio.Event()
     async with (
         await connect(site.url) as broker,
         listening(broker, f"{space}/out") as responses,
         listening(broker, topics.dead_letter_topic(requests, "s")) as dead,
     ):
         async with ModelServer() as server:
-            server.reply, port = reply, server.port
+            server.reply = lambda body: Reply([all_sent, *ANSWER]) if body else MODELS
+            port = server.port
             site.asks(server.url)
             worker = await site.run()
             producer = await broker.producer(requests)
             for id in ids:
                 await producer.send(PromptRequest.asking("say", {"text": id}).encode(), properties={"id": id})
             await producer.close()
+            all_sent.set()
             await responses.until(40)
         await worker.shows("/readyz", f"model small of http://127.0.0.1:{port}/v1", seconds=10)
         await worker.shows("/readyz", "provider_unavailable: http://127.0.0.1")

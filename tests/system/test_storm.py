@@ -1,4 +1,4 @@
-"""A server in trouble: 30 % of the calls go wrong, and each of 2,000 requests comes to an end of its own."""
+"""A server in trouble: 30 % of the calls go wrong, and each of 1,000 requests comes to an end of its own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from trustgraph_prompt.llm import Limiter, Limits, OpenAIProvider, RetryPolicy, 
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 
-REQUESTS = 2_000
+REQUESTS = 1_000
 IN_FLIGHT = 32
 REQUESTS_PER_MINUTE = 250
 TOKENS_PER_MINUTE = 50_000
