@@ -207,6 +207,30 @@ def test_a_dataclass_and_a_model_say_it_too() -> None:
         assert contract.build(read('{"name": "Rhine"}', contract, terms=TERMS).value).name == "Rhine"
 
 
+@pytest.mark.parametrize(
+    ("note", "meant"), [("x_from", "x-from"), ("from", "x-from"), ("x-grouding", "x-grounding")]
+)
+def test_a_field_that_nearly_says_it_is_refused(note: str, meant: str) -> None:
+    @dataclass
+    class River:
+        name: str = field(metadata={note: "text"})
+
+    class Model(BaseModel):
+        rivers: list[River]
+
+    for type in (River, list[River], Model):
+        with pytest.raises(ContractError, match=f"/name/{note}: unknown keyword, did you mean '{meant}'?"):
+            Contract.of(type)
+
+
+def test_other_notes_of_a_field_are_its_authors() -> None:
+    @dataclass
+    class River:
+        name: str = field(metadata={"unit": 1, "source": complex, 3: "x", "x-from": None, "json": object()})
+
+    assert Contract.of(River).sources is None
+
+
 def test_a_key_that_may_be_null_says_it_too() -> None:
     @dataclass
     class River:

@@ -6,10 +6,10 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, assert_type
+from typing import Any, Optional, assert_type
 
 import pytest
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from trustgraph_prompt import Contract, Outcome, aextract, extract, read
 from trustgraph_prompt.errors import (
@@ -45,8 +45,25 @@ class Sea:
 
 
 @dataclass
+class Lake:
+    """Water with land around it."""
+
+    depth: int
+
+
+@dataclass
 class Range:
     rivers: list[River]
+
+
+@dataclass
+class Quote:
+    words: str = field(metadata={"x-from": "chapter"})
+
+
+class Stream(BaseModel):
+    model_config = ConfigDict(title="Brook or creek")
+    name: str
 
 
 class Mountain(BaseModel):
@@ -66,6 +83,13 @@ MARKED = {
     "type": "object",
     "properties": {"name": {"type": "string", "x-from": "text"}, "mouth": {"type": "string"}},
     "required": ["name"],
+}
+BITS = {"$defs": {"b": {"type": "integer"}}}
+OLD = {
+    "$schema": "http://json-schema.org/draft-07/schema#",
+    "type": "array",
+    "items": {"$ref": "#/definitions/number"},
+    "definitions": {"number": {"type": "integer"}},
 }
 LANGUAGE = "schema River:\n    name: string @from(text)\n    mouth: string?\n"
 
@@ -162,10 +186,14 @@ async def test_what_is_within_has_its_place_by_its_path() -> None:
     ("type", "answer", "instances"),
     [
         (list[River | Sea], f'{RHINE}\n{{"depth": 12}}', [River("Rhine", "North Sea"), Sea(12)]),
+        (River | None, "null", [None]),
         (list[str], '["Rhine", "Danube"]', ["Rhine", "Danube"]),
         (list[list[int]], "[[1, 2], [3]]", [[1, 2], [3]]),
         ({"type": "array", "items": {"type": "integer"}}, "[1, 2]", [1, 2]),
         ({"type": "array", "items": {"type": "integer"}, "maxItems": 2}, "[1, 2]", [[1, 2]]),
+        ({"type": "array", "items": {"type": "array", "items": {"$ref": "#/items"}}}, "[[], []]", [[[], []]]),
+        ({"type": "array", "items": {"$ref": "#/$defs/b", "$defs": {"b": False}}, **BITS}, "[1]", [[1]]),
+        (OLD, "[1, 2]", [1, 2]),
         (dict[str, int], '{"Rhine": 1233}', [{"Rhine": 1233}]),
     ],
 )
@@ -267,9 +295,35 @@ async def test_the_question_says_what_the_author_says_and_no_more() -> None:
     assert "In kilometres." in provider.asked
     assert "from elsewhere.\n\nAnswer with JSON objects" in provider.asked
 
-    nameless = Scripted("{}")
-    await aextract(TEXT, {"type": "object"}, nameless)
-    assert "Find what is described below in the passage." in nameless.asked
+
+@pytest.mark.parametrize(
+    ("type", "wanted"),
+    [
+        ({"type": "object"}, "what is described below"),
+        (list[River | Sea], "every River or Sea"),
+        (River | None, "the River"),
+        (list[Stream], "every Brook or creek"),
+        (list[Stream | Sea], "every Brook or creek or Sea"),
+        (list[River | str], "what is described below"),
+        (list[str], "what is described below"),
+        (Contract.of(str, name="City"), "the City"),
+        ({"type": "array", "items": {"$ref": "#/$defs/Town"}, "$defs": {"Town": {}}}, "every Town"),
+    ],
+)
+async def test_the_question_names_what_is_wanted_as_its_author_does(type: Any, wanted: str) -> None:
+    provider = Scripted("[]", "[]")
+    await aextract(TEXT, type, provider, instruction=" \n")
+    assert f"Find {wanted} in the passage. Use only" in provider.asked
+    assert "from elsewhere.\n\nAnswer with" in provider.asked
+
+
+async def test_what_an_array_is_said_to_be_is_in_the_question() -> None:
+    for said in ({"description": "Not the canals.", "title": "Rivers"}, {"title": "Not the canals."}):
+        provider = Scripted(RHINE)
+        array = {"type": "array", "items": MARKED, **said}
+        await aextract(TEXT, array, provider, instruction="Nor brooks. ")
+        assert "Find every River in" in provider.asked
+        assert "from elsewhere. Not the canals. Nor brooks.\n\nAnswer" in provider.asked
 
 
 @pytest.mark.parametrize(
@@ -277,7 +331,15 @@ async def test_the_question_says_what_the_author_says_and_no_more() -> None:
     [
         (complex, "this type has no JSON"),
         ({"type": "objekt"}, "unknown type"),
-        ({"properties": {"name": {"type": "string", "x-from": "chapter"}}}, "found 'chapter', expected text"),
+        ({"properties": {"a": {"x-from": ["text", "page"]}}}, "/properties/a: .*found 'page', expected text"),
+        (Quote, "Quote /properties/words: the value is said to be from a term .*found 'chapter', expected"),
+        ({"type": "array", "items": {"type": "objekt"}}, "/items/type: unknown type"),
+        ({"type": "array", "items": {"x-from": "page"}}, "/items: the value"),
+        ({"type": "array", "items": {"$ref": "#/nowhere"}}, "unknown reference|does not exist"),
+        (Contract.from_schema(None, format="text"), "a text has no instances"),
+        (list[Sea | Lake], "nothing tells two classes of this union apart"),
+        ([River], "this type has no JSON"),
+        (River("Rhine"), "this type has no JSON"),
     ],
 )
 async def test_a_type_that_cannot_be_asked_for_is_refused_before_anything_is_asked(
@@ -286,6 +348,33 @@ async def test_a_type_that_cannot_be_asked_for_is_refused_before_anything_is_ask
     provider = Scripted()
     with pytest.raises(ContractError, match=message):
         await aextract(TEXT, type, provider)
+    assert provider.calls == []
+
+
+async def test_an_error_is_short_however_long_what_was_found() -> None:
+    long: Any = TEXT * 1_000
+    with pytest.raises(ContractError) as refused:
+        await aextract(TEXT, long, Scripted())
+    assert len(str(refused.value)) < 400
+    with pytest.raises(TypeError) as no_provider:
+        await aextract(TEXT, River, long)
+    assert len(str(no_provider.value)) < 400
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"text": b"The Rhine"}, "text: expected str, found bytes"),
+        ({"text": None}, "text: expected str, found NoneType"),
+        ({"instruction": ["Brooks."]}, "instruction: expected str, found list"),
+        ({"provider": None}, "provider: expected a Provider, found None"),
+        ({"provider": ScriptedProvider}, "provider: expected a Provider, found <class"),
+    ],
+)
+def test_an_argument_of_another_type_is_named(arguments: dict[str, Any], message: str) -> None:
+    provider = Scripted()
+    with pytest.raises(TypeError, match=message):
+        extract(**{"text": TEXT, "type": River, "provider": provider, **arguments})
     assert provider.calls == []
 
 
@@ -301,6 +390,18 @@ def test_without_a_loop_none_is_left_and_the_connections_are_given_back() -> Non
         assert provider.is_closed
         with pytest.raises(RuntimeError):
             asyncio.get_running_loop()
+
+
+class Stuck(Scripted):
+    async def close(self) -> None:
+        raise OSError("the connection hangs")
+
+
+def test_closing_that_fails_costs_no_answer_and_hides_no_error() -> None:
+    assert extract(TEXT, River, Stuck(RHINE)).instances == [River("Rhine", "North Sea")]
+    with pytest.raises(ContractError, match="has no JSON") as error:
+        extract(TEXT, complex, Stuck())
+    assert error.value.__context__ is None
 
 
 async def test_within_a_loop_the_caller_awaits_and_closes() -> None:
@@ -363,6 +464,10 @@ async def test_a_type_checker_sees_the_type() -> None:
     assert_type((await aextract(TEXT, list[Mountain], provider)).instances, list[Mountain])
     assert_type((await aextract(TEXT, MARKED, provider)).instances, list[Any])
     assert_type(await aextract(TEXT, Contract.of(list[River]), provider), Outcome[Any])
+    assert_type(await aextract(TEXT, River | Sea, Scripted(RHINE)), Outcome[Any])
+    assert_type(await aextract(TEXT, Optional[River], Scripted(RHINE)), Outcome[Any])  # noqa: UP045
+    assert_type(await aextract(TEXT, list[River | Sea], Scripted(RHINE)), Outcome[River | Sea])
+    assert_type(await aextract(TEXT, list[str], Scripted("[]")), Outcome[str])
     assert_type(read(RHINE, "json"), Outcome[Any])
 
 

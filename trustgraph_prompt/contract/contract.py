@@ -160,7 +160,8 @@ class Contract:
         …})` and docstrings go into the schema. `name` is by default that of the class, the other options are
         as in `from_schema`; `build` makes instances.
 
-        Raises `ContractError` with the class and field that cannot be described.
+        Raises `ContractError` with the class and field that cannot be described, and for a union of classes
+        of which one is never built, as one before it takes the same.
         """
         from trustgraph_prompt.contract.types import describe
 
@@ -177,6 +178,7 @@ class Contract:
             invariants=invariants,
             limits=limits,
         )
+        described.check_unions()
         return replace(contract, _build=described.build)
 
     @classmethod

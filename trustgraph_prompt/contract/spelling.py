@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import BY_NAME, ONE_OR_MORE, Path, References
@@ -21,6 +22,7 @@ _FORMATS = frozenset(
         *("uri-reference", "uri-template", "uuid"),
     )
 )
+_OF_SOURCES = ("x-from", "x-grounding")  # ours
 _KEYWORDS = frozenset(
     (
         *BY_NAME,
@@ -32,7 +34,7 @@ _KEYWORDS = frozenset(
         *("title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"),
         *("$schema", "$id", "$ref", "$anchor", "$comment", "$vocabulary"),
         *("$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor"),
-        *("x-from", "x-grounding"),  # ours
+        *_OF_SOURCES,
     )
 )
 _KEYWORDS_OF_OTHERS = frozenset(("id", "example", "discriminator", "nullable", "xml", "externalDocs"))
@@ -74,6 +76,12 @@ def check_types(types: object, path: str) -> None:
                 found=name,
                 expected=f"one of {', '.join(_TYPES)}",
             )
+
+
+def of_sources(notes: Mapping[Any, Any]) -> dict[str, Any]:
+    """Which of a field's notes are, or nearly are, `x-from` and `x-grounding`: those a schema refuses."""
+    said = {name: note for name, note in notes.items() if isinstance(name, str) and note is not None}
+    return {name: note for name, note in said.items() if _near(name, _OF_SOURCES)}
 
 
 def _unknown(references: References) -> Iterator[tuple[str, Path, str, Iterable[str]]]:

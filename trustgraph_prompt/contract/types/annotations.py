@@ -16,7 +16,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 from uuid import UUID
 
 from trustgraph_prompt.contract.limits import DEEPEST
+from trustgraph_prompt.contract.normal import digest
 from trustgraph_prompt.contract.schema import compile_schema
+from trustgraph_prompt.contract.spelling import of_sources
 from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.types import build
 from trustgraph_prompt.contract.types.bounds import bounded, bounded_in_field
@@ -73,6 +75,7 @@ class Annotations:
     def __init__(self) -> None:
         self.definitions: dict[str, dict[str, Any]] = {}
         self._classes: dict[type, Described] = {}
+        self._unions: list[tuple[str, list[dict[str, Any]]]] = []  # where, and the classes in it
 
     def of(self, annotation: Any, where: str) -> Described:
         """What an annotation says. Raises `ContractError` for one that says nothing; it stands at `where`."""
@@ -81,6 +84,10 @@ class Annotations:
             return Described(bounded(schema, annotation.__metadata__, where), make)
         if annotation is Any or annotation is object:
             return Described({}, build.as_it_is)
+        try:
+            hash(annotation)
+        except TypeError:  # an instance, or a list with a class in it
+            annotation = repr(annotation)
         if annotation in _SCALARS:
             schema, make = _SCALARS[annotation]
             return Described(dict(schema), make)
@@ -106,9 +113,20 @@ class Annotations:
             return described
         raise ContractError("this type has no JSON", where=where, found=annotation, expected=_EXPECTED)
 
+    def check_unions(self) -> None:
+        """Raise `ContractError` for a union in which one class takes all that another, behind it, takes."""
+        for where, classes in self._unions:
+            said = {digest({**one, "$defs": self.definitions}, extra=None, coerce=False) for one in classes}
+            if len(said) < len(classes):
+                found = [one["$ref"].removeprefix("#/$defs/") for one in classes]
+                expected = 'a key in each such as `kind: Literal["river"]`'
+                problem = "nothing tells two classes of this union apart"
+                raise ContractError(problem, where=where, found=found, expected=expected)
+
     def _union(self, arguments: tuple[Any, ...], where: str) -> Described:
         branches = [self.of(argument, where) for argument in arguments]
         schema = {"anyOf": [branch.schema for branch in branches]}
+        self._unions.append((where, [one for one in schema["anyOf"] if "$ref" in one]))
         if len(branches) == 2 and types.NoneType in arguments:
             one = branches[1 - arguments.index(types.NoneType)]
             return Described(schema, build.optional(one.build))
@@ -255,7 +273,8 @@ def _is_required(field: Field[Any]) -> bool:
 
 def _property(cls: type, field: Field[Any], described: Described) -> dict[str, Any]:
     where = f"{cls.__qualname__}.{field.name}"
-    return {**bounded_in_field(described.schema, field.metadata, where), **_remarks(field)}
+    bounded = bounded_in_field(described.schema, field.metadata, where)
+    return {**bounded, **of_sources(field.metadata), **_remarks(field)}
 
 
 def _remarks(field: Field[Any]) -> dict[str, Any]:

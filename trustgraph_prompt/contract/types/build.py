@@ -28,6 +28,14 @@ class Refused(Exception):
         """Refused with one issue."""
         return cls([Issue(reason, cut(str(message), _MAX_MESSAGE), path)])
 
+    @classmethod
+    def by_code(cls, error: Exception) -> Refused:
+        """Refused by an author's own code: in its words, and with the kind of an error that may be a bug."""
+        said, kind = str(error), type(error).__name__
+        if not said or not isinstance(error, ValueError | AssertionError):
+            said = f"{kind}: {said}" if said else kind
+        return cls.because(Reason.INVARIANT_VIOLATION, said)
+
     def within(self, step: str | int) -> list[Issue]:
         """The issues, seen from the value that holds this one at `step`."""
         return [replace(issue, path=pointer((step,)) + issue.path) for issue in self.issues]
@@ -133,8 +141,7 @@ class Instance:
         except RecursionError:
             raise
         except Exception as error:
-            words = str(error) or type(error).__name__
-            raise Refused.because(Reason.INVARIANT_VIOLATION, words) from error
+            raise Refused.by_code(error) from error
 
 
 def one_of(branches: Callable[[], Iterable[tuple[Callable[[Any], bool], Build]]]) -> Build:

@@ -15,7 +15,7 @@ from pydantic_core.core_schema import DataclassSchema, DecimalSchema
 
 from trustgraph_prompt.contract.explain import MAX_ISSUES, cut
 from trustgraph_prompt.contract.pointer import pointer
-from trustgraph_prompt.contract.sources import FROM, GROUNDING
+from trustgraph_prompt.contract.spelling import of_sources
 from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.types.annotations import Described
 from trustgraph_prompt.contract.types.build import Build, Refused
@@ -58,7 +58,7 @@ def _build(adapter: TypeAdapter[Any]) -> Build:
         except RecursionError:
             raise
         except Exception as error:  # of the author's own validators
-            raise Refused.because(Reason.INVARIANT_VIOLATION, str(error) or type(error).__name__) from error
+            raise Refused.by_code(error) from error
 
     return build
 
@@ -96,8 +96,8 @@ class _Schema(GenerateJsonSchema):
     def dataclass_schema(self, schema: DataclassSchema) -> dict[str, Any]:
         said = super().dataclass_schema(schema)
         for field in fields(schema["cls"]):
-            notes = {name: field.metadata[name] for name in (FROM, GROUNDING) if name in field.metadata}
-            said.get("properties", {}).get(field.name, {}).update(notes)  # Pydantic reads its own Field only
+            notes = said.get("properties", {}).get(field.name, {})
+            notes.update(of_sources(field.metadata))  # Pydantic reads its own Field only
         return {**said, "additionalProperties": said.get("additionalProperties", False)}
 
     def decimal_schema(self, schema: DecimalSchema) -> dict[str, Any]:
