@@ -174,8 +174,8 @@ def _markdown(head: list[str], rows: list[list[Any]]) -> str:
 
 async def main() -> None:
     said = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    said.add_argument("url", help="of an OpenAI-compatible server")
-    said.add_argument("model")
+    said.add_argument("url", nargs="?", help="of an OpenAI-compatible server; without one, nothing is measured")
+    said.add_argument("model", nargs="?", default="", help="its name there")
     said.add_argument("--prompts", type=Path, default=TEMPLATES, help="prompt files; the bundled ones")
     said.add_argument("--prompt", action="append", choices=PROMPTS, help="only this one; may be given again")
     said.add_argument("--text", action="append", choices=sorted(passages()), help="the same of texts")
@@ -184,6 +184,9 @@ async def main() -> None:
     )
     said.add_argument("--objects", type=Path, help="where what is published is written, one object a line")
     given = said.parse_args()
+    if given.url is None:
+        said.print_usage()
+        return
     prompts = PromptSet.build(load(given.prompts))
     texts = {name: text for name, text in passages().items() if name in (given.text or passages())}
     async with OpenAIProvider(given.url, given.model) as provider:
