@@ -174,7 +174,7 @@ def _markdown(head: list[str], rows: list[list[Any]]) -> str:
 
 async def main() -> None:
     said = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    said.add_argument("url", nargs="?", help="of an OpenAI-compatible server; without one, nothing is measured")
+    said.add_argument("url", nargs="?", help="of an OpenAI-compatible server; needed to measure")
     said.add_argument("model", nargs="?", default="", help="its name there")
     said.add_argument("--prompts", type=Path, default=TEMPLATES, help="prompt files; the bundled ones")
     said.add_argument("--prompt", action="append", choices=PROMPTS, help="only this one; may be given again")
