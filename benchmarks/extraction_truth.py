@@ -3,8 +3,8 @@
     python benchmarks/extraction_truth.py http://localhost:8080/v1 MODEL
 
 Each prompt is asked for each text in `passages/` and for the beginning of the demo's document, as a worker
-asks, at temperature 0 and with a fixed seed. Published is what has the right form, is no echo of the prompt
-and stands in the text where the schema says so. docs/extraction-truth.md has the tables.
+asks, at temperature 0 and with a fixed seed. An object counts if it has the right form, is no echo of the prompt and stands
+in the text where the schema refuses what does not. docs/extraction-truth.md has the tables.
 """
 
 from __future__ import annotations
@@ -88,10 +88,11 @@ PROMPTS = (
 class Count:
     """What came of some questions."""
 
-    published: int = 0
+    objects: int = 0  # different ones
     echoed: int = 0
     ungrounded: int = 0
     malformed: int = 0
+    useless: int = 0  # answers without an object, valid or not
     seconds: float = 0.0
     tokens: int = 0
 
@@ -103,8 +104,13 @@ class Count:
         reasons = Counter(each.issues[0].reason for each in outcome.rejected)
         echoed, ungrounded = reasons.pop(Reason.ECHOED, 0), reasons.pop(Reason.UNGROUNDED, 0)
         tokens = outcome.usage.completion_tokens or 0
-        published = len({json.dumps(each, sort_keys=True) for each in outcome.objects})
-        return cls(published, echoed, ungrounded, reasons.total(), seconds, tokens)
+        useless = int(not outcome.objects and not outcome.rejected)
+        return cls(len(_different(outcome)), echoed, ungrounded, reasons.total(), useless, seconds, tokens)
+
+
+def _different(outcome: Outcome) -> list[dict[str, Any]]:
+    """The objects that a worker would publish, those with the same id once."""
+    return list({json.dumps(each, sort_keys=True): each for each in outcome.objects}.values())
 
 
 #: By prompt and text.
@@ -139,8 +145,10 @@ async def measured(
         async with slots:
             started = time.monotonic()
             outcome = await ask(prompt, question, provider)
-            counts[id, name] = Count.of(outcome, time.monotonic() - started)
-        published.extend({"prompt": id, "text": name, "object": each} for each in outcome.objects)
+        if outcome.reason is Reason.PROVIDER_ERROR:
+            raise SystemExit(f"{id}, {name}: {outcome.error}")
+        counts[id, name] = Count.of(outcome, time.monotonic() - started)
+        published.extend({"prompt": id, "text": name, "object": each} for each in _different(outcome))
 
     async with asyncio.TaskGroup() as tasks:
         for id in ids:
@@ -150,9 +158,9 @@ async def measured(
 
 
 def by_text(counts: Counts) -> str:
-    """Markdown: how many objects were published of each text by each prompt."""
+    """Markdown: how many objects came of each text with each prompt."""
     ids, names = (list(dict.fromkeys(keys)) for keys in zip(*sorted(counts), strict=True))
-    rows = [[name, *(counts[id, name].published for id in ids)] for name in sorted(names)]
+    rows = [[name, *(counts[id, name].objects for id in ids)] for name in sorted(names)]
     return _markdown(["", *ids, "in all"], [[*row, sum(row[1:])] for row in rows])
 
 
@@ -162,7 +170,7 @@ def by_prompt(counts: Counts) -> str:
     for (id, _), count in sorted(counts.items()):
         sums[id] += count
     sums["in all"] = sum(counts.values(), Count())
-    head = ["", "published", "echoes", "not in the text", "wrong form", "seconds", "tokens"]
+    head = ["", "objects", "echoes", "not in the text", "wrong form", "no object", "seconds", "tokens"]
     return _markdown(head, [[id, *astuple(count)] for id, count in sums.items()])
 
 
@@ -176,23 +184,31 @@ async def main() -> None:
     said = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     said.add_argument("url", nargs="?", help="of an OpenAI-compatible server; needed to measure")
     said.add_argument("model", nargs="?", default="", help="its name there")
-    said.add_argument("--prompts", type=Path, default=TEMPLATES, help="prompt files; the bundled ones")
+    said.add_argument(
+        "--prompts",
+        type=Path,
+        default=TEMPLATES,
+        help="a folder of prompt files; by default the bundled ones",
+    )
     said.add_argument("--prompt", action="append", choices=PROMPTS, help="only this one; may be given again")
-    said.add_argument("--text", action="append", choices=sorted(passages()), help="the same of texts")
+    said.add_argument(
+        "--text", action="append", choices=sorted(passages()), help="only this text; may be given again"
+    )
     said.add_argument(
         "--native", action="store_true", help="have the server hold the schema (`native: items`)"
     )
-    said.add_argument("--objects", type=Path, help="where what is published is written, one object a line")
+    said.add_argument("--objects", type=Path, help="where the objects are written, one a line")
     given = said.parse_args()
     if given.url is None:
         said.print_usage()
         return
     prompts = PromptSet.build(load(given.prompts))
+    ids = [id for id in given.prompt or PROMPTS if id in prompts.prompts]
+    if not ids:
+        raise SystemExit(f"{given.prompts}: none of {', '.join(given.prompt or PROMPTS)}")
     texts = {name: text for name, text in passages().items() if name in (given.text or passages())}
     async with OpenAIProvider(given.url, given.model) as provider:
-        counts, published = await measured(
-            prompts, provider, texts, given.prompt or PROMPTS, native=given.native
-        )
+        counts, published = await measured(prompts, provider, texts, ids, native=given.native)
     print(by_text(counts), by_prompt(counts), sep="\n\n")
     if given.objects is not None:
         lines = (json.dumps(each, ensure_ascii=False) + "\n" for each in published)

@@ -158,8 +158,8 @@ async def test_the_clients_own_helpers_work_with_the_stock_prompts(trustgraph: T
     await trustgraph.config.put("default", {("prompt", key): value for key, value in stock.items()})
     said = {helper: says for helper, _, says, _, _ in HELPERS}
     telling = {
-        "extract_definitions": "Find the entities",
-        "extract_relationships": "Find the facts",
+        "extract_definitions": "List the entities",
+        "extract_relationships": "Write it down as facts",
         "extract_objects": "mountains",
         "document_prompt": "<document",
         "agent_react": "step by step",

@@ -150,3 +150,13 @@ async def test_thousands_of_examples_cost_no_more_than_reading_them_once() -> No
     definition = prompt(prompt=f"{examples}\n{{{{ text }}}}")
     outcome, _ = await asked(definition, "The Rhine.", '{"name": "n4999"}\n{"name": "n5000"}')
     assert outcome.value == [{"name": "n5000"}]
+
+
+@pytest.mark.parametrize("last", ["[]", "There are no rivers in it."])
+async def test_what_was_refused_is_still_told_where_asking_again_brings_nothing(last: str) -> None:
+    outcome, calls = await asked(prompt(MARKED, attempts=2), "The Rhine.", '{"name": "Nile"}', last)
+    assert len(calls) == 2
+    assert outcome.value == []
+    assert [(one.raw, one.issues[0].reason) for one in outcome.rejected] == [
+        ('{"name": "Nile"}', Reason.UNGROUNDED)
+    ]

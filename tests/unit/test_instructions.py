@@ -48,7 +48,7 @@ def test_the_keys_are_named_with_their_types_and_descriptions() -> None:
         '  - "kind" ("basalt" or "pumice")\n'
         '- "found" (object with the keys below or null, optional)\n'
         '  - "kind" ("basalt" or "pumice")\n\n'
-        "No array around them, no commas between the lines; [] where there is none. "
+        "No array around them, no commas between the lines. If there are none, write []. "
         "Write nothing else: no explanation, no Markdown, no code fence."
     )
 

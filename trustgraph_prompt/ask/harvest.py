@@ -102,8 +102,7 @@ class Harvest:
         if reply.step.refused:
             self._put_right(reply)
             return
-        if reply.step.why in ATTEMPTS:
-            self._forget_the_attempt()
+        forgotten = self._forget_the_attempt() if reply.step.why in ATTEMPTS else []
         self._last = reply
         if self.contract.format == "json":
             self._keep_the_salvaged(reply)
@@ -116,6 +115,7 @@ class Harvest:
                 if rejected.raw not in twice
             ]
             self._fresh = self._take_in(reply)
+            self.rejected = self.rejected or ([] if self.objects else forgotten)
         self._look_ahead(reply, goes_round)
 
     def _look_ahead(self, reply: Reply, goes_round: bool) -> None:
@@ -181,7 +181,9 @@ class Harvest:
         self._keyed = len(self.objects)
         return self._keys
 
-    def _forget_the_attempt(self) -> None:
-        self.rejected.clear()
+    def _forget_the_attempt(self) -> list[Rejected]:
+        """What it refused, which still says why there is nothing if the next attempt brings nothing."""
+        refused, self.rejected = self.rejected, []
         self.repaired.clear()
         self._seen = 0
+        return refused

@@ -58,9 +58,9 @@ _NOTHING_ELSE = "Write nothing else: no explanation, no Markdown, no code fence.
 
 PLAIN = Wording(
     one="Answer with one JSON {kind}.\n{keys}" + _NOTHING_ELSE,
-    many="Answer with a JSON array of {kinds}.\n{keys}An empty array where there is none. " + _NOTHING_ELSE,
+    many="Answer with a JSON array of {kinds}.\n{keys}If there are none, write []. " + _NOTHING_ELSE,
     lines="Answer with JSON {kinds}, one object per line.\n{keys}"
-    "No array around them, no commas between the lines; [] where there is none. " + _NOTHING_ELSE,
+    "No array around them, no commas between the lines. If there are none, write []. " + _NOTHING_ELSE,
 )
 """Our own words, for small models too: short, and without an example that could be taken for an answer."""
 
