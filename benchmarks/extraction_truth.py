@@ -3,8 +3,8 @@
     python benchmarks/extraction_truth.py http://localhost:8080/v1 MODEL
 
 Each prompt is asked for each text in `passages/` and for the beginning of the demo's document, as a worker
-asks, at temperature 0 and with a fixed seed. An object counts if it has the right form, is no echo of the prompt and stands
-in the text where the schema refuses what does not. docs/extraction-truth.md has the tables.
+asks, at temperature 0 and with a fixed seed. An object counts if it has the right form, is no echo of the
+prompt and stands in the text where the schema refuses what does not. docs/extraction-truth.md has the tables.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.contract.held import held_to
-from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.errors import ProviderError, Reason
 from trustgraph_prompt.llm import OpenAIProvider
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.prompts.files import load
@@ -145,8 +145,8 @@ async def measured(
         async with slots:
             started = time.monotonic()
             outcome = await ask(prompt, question, provider)
-        if outcome.reason is Reason.PROVIDER_ERROR:
-            raise SystemExit(f"{id}, {name}: {outcome.error}")
+        if outcome.cause is not None:
+            raise outcome.cause
         counts[id, name] = Count.of(outcome, time.monotonic() - started)
         published.extend({"prompt": id, "text": name, "object": each} for each in _different(outcome))
 
@@ -216,4 +216,7 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    try:
+        asyncio.run(main())
+    except* ProviderError as failed:
+        raise SystemExit(str(failed.exceptions[0])) from None

@@ -22,14 +22,16 @@ from tests.support import command
 from tests.support.deltas import heard, last, text, text_of
 from tests.support.llama_server import CONTEXT, MODEL, LlamaServer, missing
 from tests.support.requirements import unavailable
-from trustgraph_prompt import errors
+from trustgraph_prompt import bundled, errors
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.llm import Call, Delta, ImageBlock, Message, OpenAIProvider, RetryPolicy, RuntimeConfig
-from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.prompts import PromptDefinition, PromptSet, Question, files
 from trustgraph_prompt.reader import Outcome
 
 pytestmark = [pytest.mark.real_model, pytest.mark.xdist_group("model")]
+
+PASSAGES = Path(__file__).parents[2] / "benchmarks" / "passages"
 
 QUESTION = [Message("user", "List some numbers.")]
 
@@ -498,6 +500,26 @@ class TestCommand:
         assert done.returncode == 0 or (done.returncode == 1 and not found), done.stderr
         assert all(isinstance(one["object"]["n"], int) for one in found)
         assert f"{len(found)} objects from 1 chunk of 1 file" in done.stderr + done.stdout
+
+
+async def test_what_it_makes_of_a_bundled_prompt_is_no_echo_and_speaks_of_the_text(
+    provider: OpenAIProvider,
+) -> None:
+    prompts = PromptSet.build(files.load(bundled.templates()))
+    found = []
+    for name in ("biography", "news-report"):
+        passage = (PASSAGES / f"{name}.txt").read_text(encoding="utf-8")
+        prompt, question = prompts.question("extract-definitions", {"text": passage})
+        outcome = await ask(
+            replace(prompt, config=config(100), attempts=1, native_items=True), question, provider
+        )
+
+        refused = [rejected.issues[0].reason for rejected in outcome.rejected]
+        assert errors.Reason.ECHOED not in refused
+        entities = [each["entity"].casefold().split() for each in outcome.objects]
+        found += [any(word in passage.casefold() for word in entity) for entity in entities]
+    assert found
+    assert sum(found) >= 0.9 * len(found)
 
 
 async def asked(

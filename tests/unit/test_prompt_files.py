@@ -13,6 +13,7 @@ from trustgraph_prompt.ask import try_example
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.prompts import Example, PromptSet, files
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
+from trustgraph_prompt.reader import read
 
 GOOD = "dialect: jinja\nprompt: |\n  Hello {{ name }}\n"
 
@@ -276,12 +277,29 @@ def test_the_extraction_prompts_have_the_contracts_of_seed_1(id: str) -> None:
     assert contract.discriminator == ("type" if mixed else None)
 
 
-@pytest.mark.parametrize("id", ANSWERS.keys() - {"extract-rows"})
-def test_an_extraction_prompt_names_the_keys_of_its_objects_and_shows_none_to_copy(id: str) -> None:
+@pytest.mark.parametrize("id", ANSWERS)
+def test_an_extraction_prompt_begins_with_the_passage_and_ends_with_how_much_to_write(id: str) -> None:
     question = PROMPTS.question(id, TERMS[id])[1].prompt
-    keys = {key for answer in ANSWERS[id] for key in answer}
-    assert [key for key in keys if f'"{key}"' not in question] == []
-    assert not [line for line in question.split("\n") if line.startswith("{")]
+    assert question.startswith(f"<passage>\n{TERMS[id]['text']}\n</passage>\n")
+    assert "Use only what the passage says" in question
+    form, _, end = question.rpartition("no Markdown, no code fence.\n\n")
+    assert [key for answer in ANSWERS[id] for key in answer if f'"{key}"' not in form] == [
+        key for key in ("anything",) if id == "extract-rows"
+    ]
+    assert end.startswith("Write a")
+
+
+ASKING_FOR_JSON = [
+    id
+    for id, prompt in sorted(PROMPTS.prompts.items())
+    if prompt.contract.format != "text" and not prompt.contract.accepts({})
+]
+
+
+@pytest.mark.parametrize("id", ASKING_FOR_JSON)
+def test_no_prompt_shows_an_answer_that_a_small_model_could_give_back(id: str) -> None:
+    text = json.loads(SHIPPED[f"template.{id}"])["prompt"]
+    assert not read(text, PROMPTS.prompts[id].contract).value
 
 
 @pytest.mark.parametrize(("name", "schema"), [("prompt", SCHEMA), ("system", SYSTEM_SCHEMA)])
