@@ -19,7 +19,7 @@ from tests.support.restless_model import TEMPLATES
 from tests.support.worker_processes import Site
 from tests.support.workers import listening
 from trustgraph_prompt.broker import connect
-from trustgraph_prompt.worker import config
+from trustgraph_prompt.worker.config import config_topic
 
 ROUNDS = 3
 BAR = 5.0, 0.25  # times what it is without changes, and seconds beside that
@@ -39,7 +39,7 @@ async def measure(folder: Path) -> tuple[Latencies, Latencies]:
         site.asks(server.url)
         broker = await stack.enter_async_context(await connect(site.url))
         heard = await stack.enter_async_context(listening(broker, RESPONSES))
-        prompts = Prompts(await broker.producer(config.TOPIC), SPACE)
+        prompts = Prompts(await broker.producer(config_topic.TOPIC), SPACE)
         await prompts.lay()
         asking = Asking(await broker.producer(REQUESTS), heard, await site.run())
         await asking.phase(Latencies())

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from trustgraph_prompt.ask import ask
-from trustgraph_prompt.contract.held import held_to
+from trustgraph_prompt.contract.server_schema import held_to
 from trustgraph_prompt.errors import ProviderError, Reason
 from trustgraph_prompt.llm import OpenAIProvider
 from trustgraph_prompt.prompts import PromptSet

@@ -30,6 +30,7 @@ Every library error is mapped to one of these at the edge where it appears.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -481,6 +482,12 @@ def first_of(errors: Sequence[ConfigError]) -> ConfigError:
         other.others = ()
     first.others = tuple(others)
     return first
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """`, did you mean …?` where one of the known names is near, else nothing."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f", did you mean {near[0]!r}?" if near else ""
 
 
 def excerpt(text: str | bytes, limit: int = 200) -> str:

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from tests.support.model_server import DONE, ModelServer, Reply, Then, event
-from trustgraph_prompt.contract.pointer import follow
 from trustgraph_prompt.errors import ProviderError, StructuredOutputInvalid
+from trustgraph_prompt.json_text.pointer import follow
 from trustgraph_prompt.llm import Delta, OpenAIProvider, Response, RetryPolicy, RuntimeConfig, Timeout
 
 HERE = Path(__file__).parent

@@ -10,7 +10,7 @@ import pytest
 from tests.support.layouts import LAYOUTS, Answer, answer
 from trustgraph_prompt.ask import Piece, ask
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
-from trustgraph_prompt.llm.tokens import estimate
+from trustgraph_prompt.llm.token_estimates import estimate
 from trustgraph_prompt.prompts import PromptDefinition, Question
 
 AT_ONCE = 300

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, connect
-from trustgraph_prompt.broker.embedded import EmbeddedBroker, place
+from trustgraph_prompt.broker.embedded import EmbeddedBroker, database_file
 from trustgraph_prompt.errors import BrokerUnavailable, SubscriptionBusy
 
 TOPIC = "flow:tg:work"
@@ -83,7 +83,7 @@ async def test_the_file_was_looked_at_before_every_message(
         looks += "broker.db" in str(path)
         return stat(path, **options)
 
-    monkeypatch.setattr(place, "SECONDS_BETWEEN_LOOKS", 3600.0)
+    monkeypatch.setattr(database_file, "SECONDS_BETWEEN_LOOKS", 3600.0)
     await consumer.check()
     monkeypatch.setattr(os, "stat", counted)
     for _ in range(20):
@@ -232,12 +232,12 @@ async def test_a_clock_that_was_put_back_while_the_disk_was_full_was_forgotten(f
 async def test_a_disk_is_full_before_the_first_write_fails(
     consumer: Consumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place, "LEAST_FREE", 2**60)
+    monkeypatch.setattr(database_file, "LEAST_FREE", 2**60)
     with pytest.raises(BrokerUnavailable, match="MB are free on the disk"):
         await consumer.check()
 
 
 async def test_in_memory_there_is_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(place, "LEAST_FREE", 2**60)
+    monkeypatch.setattr(database_file, "LEAST_FREE", 2**60)
     async with await connect("embedded:") as broker:
         await (await broker.consumer(TOPIC, "s")).check()

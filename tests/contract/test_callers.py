@@ -12,8 +12,8 @@ import pytest
 from tests.support.brokers import every_broker
 from trustgraph_prompt.broker import Broker, Caller
 from trustgraph_prompt.broker.caller import TopicCaller
+from trustgraph_prompt.broker.caller_pool import Callers
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
-from trustgraph_prompt.worker.callers import Callers
 
 broker_kind = every_broker
 

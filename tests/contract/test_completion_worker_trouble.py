@@ -11,15 +11,15 @@ import pytest
 
 from tests.support.workers import Heard, House, Working
 from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.caller_pool import Callers
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import ProviderAuthentication
 from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedAnswer, ScriptedProvider, TopicProvider
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.records import Identity
 from trustgraph_prompt.worker import Flow
-from trustgraph_prompt.worker.callers import Callers
 from trustgraph_prompt.worker.flow import Input, Outputs
-from trustgraph_prompt.worker.metrics import MAX_MODELS
+from trustgraph_prompt.worker.telemetry.metrics import MAX_MODELS
 
 STREAMED = '{"prompt": "p", "streaming": true}'
 LIMIT = 5_000_000

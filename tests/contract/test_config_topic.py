@@ -11,9 +11,9 @@ import pytest
 
 from tests.support.workers import ENTRIES, House, Working, entry
 from trustgraph_prompt.broker import Broker, Producer
-from trustgraph_prompt.broker.around import BrokerAround
+from trustgraph_prompt.broker.wrapper import BrokerAround
 from trustgraph_prompt.llm import Call, Completer, Delta, Identity
-from trustgraph_prompt.worker import config
+from trustgraph_prompt.worker.config import config_topic
 
 
 def echo(call: Call) -> str:
@@ -39,7 +39,7 @@ class Gate(Completer):
 
 
 async def push(house: House, **changes: str) -> None:
-    await config.push(house.broker, "default", changes, topic=house.topic("config"))
+    await config_topic.push(house.broker, "default", changes, topic=house.topic("config"))
 
 
 class BrokerWithABlockedTopic(BrokerAround):
@@ -144,7 +144,7 @@ async def test_an_entry_that_does_not_compile_changes_nothing_and_is_reported(ho
 async def test_a_refused_push_was_logged_as_a_change_and_no_change_by_name(
     house: House, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="trustgraph_prompt.worker.config")
+    caplog.set_level("INFO", logger="trustgraph_prompt.worker.config.config_topic")
     await push(house, **{"template.say": entry("Say A")})
     working = await house.work(house.flow(), echo, config=True)
     reports = await house.hear_refusals()
@@ -291,7 +291,7 @@ async def test_each_workspace_has_its_own_prompts(house: House) -> None:
     flow = house.flow(workspace="theirs")
     responses = await house.hear(house.topic("responses"))
     await push(house, **{"template.say": entry("Say ours")})
-    await config.push(
+    await config_topic.push(
         house.broker, "theirs", {"template.say": entry("Say theirs")}, topic=house.topic("config")
     )
     await house.work(flow, echo, config=True)
@@ -317,7 +317,7 @@ async def test_what_was_pushed_can_be_listed(house: House) -> None:
     await push(house, **{"template.say": entry("Say B"), "template.gone": entry("x")})
     await push(house, **{"template.gone": ""})
 
-    listed = await config.entries(house.broker, topic=house.topic("config"))
+    listed = await config_topic.entries(house.broker, topic=house.topic("config"))
 
     assert listed == {
         "default/system": ENTRIES["system"].encode(),
@@ -333,7 +333,7 @@ async def publish(house: House, key: str, text: str, push: str, *, more: bool) -
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> float:
     """How long an entry waits for the next of its push in these tests."""
-    monkeypatch.setattr(config, "SECONDS_FOR_A_PUSH", 1.0)
+    monkeypatch.setattr(config_topic, "SECONDS_FOR_A_PUSH", 1.0)
     return 1.0
 
 

@@ -15,10 +15,10 @@ import aiohttp
 import pytest
 from prometheus_client import Metric
 
-from trustgraph_prompt.worker import http_connections, logs
-from trustgraph_prompt.worker.health import Health
-from trustgraph_prompt.worker.http import serve
-from trustgraph_prompt.worker.metrics import Metrics
+from trustgraph_prompt.worker.telemetry import http, logs
+from trustgraph_prompt.worker.telemetry.health import Health
+from trustgraph_prompt.worker.telemetry.http import serve
+from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 
 async def readyz(health: Health) -> bytes:
@@ -92,7 +92,7 @@ async def test_three_hundred_connections_that_say_nothing_stayed_open() -> None:
         silent = [await opened(bound) for _ in range(300)]
         async with aiohttp.ClientSession() as session, session.get(f"http://{bound}/livez") as response:
             assert response.status == 200
-        for reader, _ in silent[: 300 - http_connections.MAX_CONNECTIONS]:
+        for reader, _ in silent[: 300 - http.MAX_CONNECTIONS]:
             assert await ended(reader) == b""
         for _, writer in silent:
             writer.close()
@@ -148,7 +148,7 @@ async def test_connections_that_say_nothing_ended_the_one_that_was_being_answere
         reader, writer = await opened(bound)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
         await asyncio.to_thread(gate.reached.wait, 60)
-        silent = [await opened(bound) for _ in range(2 * http_connections.MAX_CONNECTIONS)]
+        silent = [await opened(bound) for _ in range(2 * http.MAX_CONNECTIONS)]
         assert await ended(silent[0][0]) == b""
         gate.opened.set()
         assert b"200 OK" in await ended(reader)
@@ -160,7 +160,7 @@ async def test_connections_that_say_nothing_ended_the_one_that_was_being_answere
 async def test_a_connection_without_a_request_never_ended(
     said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_connections, "SECONDS_FOR_A_REQUEST", 0.1)
+    monkeypatch.setattr(http, "SECONDS_FOR_A_REQUEST", 0.1)
     async with serve("127.0.0.1:0", Health(), Metrics()) as bound:
         reader, writer = await opened(bound)
         writer.write(said)

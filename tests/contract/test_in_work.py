@@ -9,17 +9,17 @@ from contextlib import AsyncExitStack
 import pytest
 
 from trustgraph_prompt.broker import Broker
-from trustgraph_prompt.worker import in_work
-from trustgraph_prompt.worker.in_work import InWork, Record, Solitude
-from trustgraph_prompt.worker.producers import Producers
+from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.worker import crash_record
+from trustgraph_prompt.worker.crash_record import InWork, Record, Solitude
 
 Begin = Callable[[], Awaitable[InWork]]
 
 
 @pytest.fixture(autouse=True)
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(in_work, "SECONDS_UNTIL_ENDS_ARE_WRITTEN", 0.05)
-    monkeypatch.setattr(in_work, "SECONDS_TO_DISOWN", 1.0)
+    monkeypatch.setattr(crash_record, "SECONDS_UNTIL_ENDS_ARE_WRITTEN", 0.05)
+    monkeypatch.setattr(crash_record, "SECONDS_TO_DISOWN", 1.0)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from tests.support.workers import House
 from trustgraph_prompt import MarkdownSection, Prompt, parse_structured_output
 from trustgraph_prompt.doors import OutputParseError
-from trustgraph_prompt.worker import config
+from trustgraph_prompt.worker.config import config_topic
 
 
 @dataclass
@@ -91,7 +91,7 @@ async def test_a_worker_accepts_what_the_prompt_accepts_and_refuses_what_it_refu
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     entries = {f"template.{made.key}": json.dumps(made.entry())}
-    await config.push(house.broker, "default", entries, topic=house.topic("config"))
+    await config_topic.push(house.broker, "default", entries, topic=house.topic("config"))
     questions: list[str] = []
     answers = iter(ANSWERS)
 

@@ -16,6 +16,7 @@ from tests.support.workers import Working
 from trustgraph_prompt import errors
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.broker import connect
+from trustgraph_prompt.broker.caller_pool import Callers
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import (
     Call,
@@ -30,7 +31,6 @@ from trustgraph_prompt.llm import (
 )
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.worker import Flow, Prompts, Service
-from trustgraph_prompt.worker.callers import Callers
 from trustgraph_prompt.worker.flow import Input, Outputs
 
 Play = Callable[[Iterable[ScriptedAnswer]], Provider]

@@ -12,8 +12,8 @@ from aiohttp import web
 
 from tests.support.certificates import Authority
 from tests.support.model_server import ModelServer, Reply
-from trustgraph_prompt.broker.pulsar.access import Access
 from trustgraph_prompt.broker.pulsar.admin import Layout, PulsarAdmin, authorization, look, trust
+from trustgraph_prompt.broker.pulsar.credentials import Access
 from trustgraph_prompt.errors import BrokerError, ConfigError
 
 

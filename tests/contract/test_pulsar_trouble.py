@@ -19,7 +19,7 @@ from tests.support.pulsar_proxy import LOOKUP_RESPONSE, PulsarProxy
 from tests.support.pulsar_server import PulsarServer
 from trustgraph_prompt.broker import Consumer, Message, Reader, connect
 from trustgraph_prompt.broker.pulsar import broker as pulsar_broker
-from trustgraph_prompt.broker.pulsar import letter_box
+from trustgraph_prompt.broker.pulsar import retry_topics
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, SubscriptionBusy, TopicInvalid
 
 pytestmark = pytest.mark.pulsar
@@ -217,7 +217,7 @@ async def test_a_letter_is_posted_after_one_that_failed_and_that_nobody_had_wait
 async def test_a_dead_letter_is_kept_also_where_somebody_has_deleted_the_topic_of_the_last_one(
     pulsar: PulsarServer, pulsar_url: str, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(letter_box, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(retry_topics, "KEPT_SECONDS", 0.0)
     letters = f"{topic.replace('://', '/')}-s-DLQ"
     async with await connect(pulsar_url) as broker:
         producer, consumer = await broker.producer(topic), await broker.consumer(topic, "s")

@@ -11,8 +11,8 @@ import pytest
 
 from tests.support.workers import House, entry
 from trustgraph_prompt.llm import Call
-from trustgraph_prompt.worker import config, reports
-from trustgraph_prompt.worker.reports import Listener
+from trustgraph_prompt.worker.config import config_topic, report_topic
+from trustgraph_prompt.worker.config.report_topic import Listener
 
 ENOUGH = 30.0
 SHORT = 0.5
@@ -31,7 +31,7 @@ async def listening(house: House, workspace: str = "default") -> AsyncIterator[L
 
 async def push(house: House, text: str, workspace: str = "default") -> str:
     changes = {"template.other": entry("Other"), "template.say": entry(text)}
-    return await config.push(house.broker, workspace, changes, topic=house.topic("config"))
+    return await config_topic.push(house.broker, workspace, changes, topic=house.topic("config"))
 
 
 async def answers(
@@ -101,14 +101,14 @@ async def test_a_worker_that_was_killed_is_not_waited_for_for_ever(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await announce(house, json.dumps({"workspaces": ["default"], "pushes": {}}).encode())
-    monkeypatch.setattr(reports, "SECONDS_TO_BELIEVE_THEM", 0.0)
+    monkeypatch.setattr(report_topic, "SECONDS_TO_BELIEVE_THEM", 0.0)
     await asyncio.sleep(0.01)
 
     assert await answers(house, "Say A", SHORT) == {}
 
 
 async def test_a_worker_announces_itself_again(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reports, "SECONDS_BETWEEN_ANNOUNCEMENTS", 0.1)
+    monkeypatch.setattr(report_topic, "SECONDS_BETWEEN_ANNOUNCEMENTS", 0.1)
     said = await house.hear(house.topic("config-report"))
     await house.work(house.flow(), echo, config=True)
 
@@ -137,7 +137,7 @@ async def test_a_worker_keeps_only_its_last_pushes(house: House) -> None:
     await house.work(house.flow(), echo, config=True)
     await announced(house, 1)
 
-    pushes = [await push(house, f"Say {number}") for number in range(reports.PUSHES_KEPT + 5)]
+    pushes = [await push(house, f"Say {number}") for number in range(report_topic.PUSHES_KEPT + 5)]
 
     async with listening(house) as listener:
         last = await push(house, "Say the last")
@@ -146,4 +146,4 @@ async def test_a_worker_keeps_only_its_last_pushes(house: House) -> None:
     [message] = table.entries.values()
     await table.close()
     kept = json.loads(message.data)["pushes"]
-    assert list(kept) == [*pushes, last][-reports.PUSHES_KEPT :]
+    assert list(kept) == [*pushes, last][-report_topic.PUSHES_KEPT :]

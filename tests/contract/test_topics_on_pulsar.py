@@ -16,16 +16,10 @@ import pytest
 from tests.support.pulsar_server import PulsarServer
 from tests.support.workers import House, entry
 from trustgraph_prompt.broker import connect
-from trustgraph_prompt.broker.pulsar.admin import (
-    Layout,
-    PulsarAdmin,
-    carry_out,
-    compare,
-    look,
-    steps,
-)
-from trustgraph_prompt.worker import Flow, config
-from trustgraph_prompt.worker.layout import layout
+from trustgraph_prompt.broker.pulsar.admin import Layout, PulsarAdmin, carry_out, compare, look, steps
+from trustgraph_prompt.worker import Flow
+from trustgraph_prompt.worker.config import config_topic
+from trustgraph_prompt.worker.required_topics import layout
 
 pytestmark = pytest.mark.pulsar
 
@@ -156,7 +150,7 @@ async def test_a_worker_with_its_config_topic_changes_nothing_about_what_was_pre
     wanted = layout([flow], house.topic("config"))
     await create(admin, wanted)
     changes = {"template.say": entry("Say {{ text }}")}
-    await config.push(house.broker, "default", changes, topic=house.topic("config"))
+    await config_topic.push(house.broker, "default", changes, topic=house.topic("config"))
     heard = await house.hear(house.topic("responses"))
     working = await house.work(flow, lambda call: call.messages[-1].text, config=True)
     [answer] = await heard.under(await house.send(flow, "say", text="A"))

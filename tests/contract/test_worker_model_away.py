@@ -17,8 +17,8 @@ from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.llm import OpenAIProvider
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.circuits import Circuits
+from trustgraph_prompt.worker.crash_record import Record
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.in_work import Record
 
 ANSWER: list[bytes | float] = [0.02, *streamed("Here it is.", chunk=10_000)]
 MODELS = Reply([json.dumps({"data": [{"id": "small"}]}).encode()], content_type="application/json")

@@ -15,14 +15,14 @@ import pytest
 from tests.support.flaky_broker import FlakyBroker
 from tests.support.workers import ENTRIES, House, Working
 from trustgraph_prompt.broker import Broker, Consumer, Message, topics
+from trustgraph_prompt.broker.producer_pool import Producers
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderUnavailable
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.worker import Prompts, Service
-from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Input
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.producers import Producers
+from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
 
@@ -282,7 +282,7 @@ async def test_a_worker_whose_broker_is_away_says_so_and_can_be_stopped(house: H
 async def test_a_worker_that_waits_for_its_broker_for_ever_can_be_stopped(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.serving.SECONDS_TO_GIVE_UP", 0.1)
+    monkeypatch.setattr("trustgraph_prompt.worker.flow_set.SECONDS_TO_GIVE_UP", 0.1)
     monkeypatch.setattr("trustgraph_prompt.worker.worker.SECONDS_TO_END", 0.1)
     for settings in ({}, {"config_topic": None}):
         waiting = worker(house, Silent(), drain_timeout=0.1, **settings)
@@ -314,7 +314,7 @@ class Unstoppable:
 async def test_the_time_to_drain_begins_with_the_signal_whatever_the_broker_answers(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.serving.SECONDS_TO_GIVE_UP", 0.1)
+    monkeypatch.setattr("trustgraph_prompt.worker.flow_set.SECONDS_TO_GIVE_UP", 0.1)
     broker = house.broker
     house.broker = cast(Broker, Unstoppable(broker))
     flow = house.flow()

@@ -13,7 +13,7 @@ from trustgraph_prompt.broker import Broker, Consumer, Table
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 from trustgraph_prompt.llm import Call, Delta, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.llm.provider import Around
-from trustgraph_prompt.worker import config
+from trustgraph_prompt.worker.config import config_topic
 
 CONSUMER = "consumer of flow f"
 
@@ -117,7 +117,7 @@ async def test_a_consumer_whose_place_is_gone_is_replaced_and_nothing_is_paid_tw
 async def test_a_flow_is_served_anew_when_its_consumer_could_not_be_replaced(
     house: House, doubtful: DoubtfulBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.serving.SECONDS_AFTER_A_DEFECT", 0.1)
+    monkeypatch.setattr("trustgraph_prompt.worker.flow_set.SECONDS_AFTER_A_DEFECT", 0.1)
     flow = house.flow()
     responses = await house.hear(house.topic("responses"))
     working = await house.work(flow, lambda call: "said")
@@ -196,7 +196,9 @@ async def test_a_config_topic_that_is_no_longer_told_is_read_again(
     doubtful.trouble = BrokerClosed("no such reader any more")
     await until(lambda: len(doubtful.opened) == 3)  # the consumer among them
     await until(lambda: working.worker.health.ready)
-    await config.push(house.broker, "default", {"template.say": entry("Say B")}, topic=house.topic("config"))
+    await config_topic.push(
+        house.broker, "default", {"template.say": entry("Say B")}, topic=house.topic("config")
+    )
     await until(lambda: working.worker.prompts["default"].question("say", {"text": ""})[1].prompt == "Say B")
 
     assert (await responses.under(await house.send(flow, "say")))[0]["text"] == "Say B"

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trustgraph_prompt import bundled
+from trustgraph_prompt import package_data
 from trustgraph_prompt.grounding import Kind
 from trustgraph_prompt.prompts import PromptSet, files
 from trustgraph_prompt.reader import read
@@ -68,7 +68,7 @@ def passages() -> dict[str, str]:
 
 def counts(asked: Iterable[LargeModelObject]) -> dict[str, Count]:
     """By kind. Each object is read as an answer to its prompt about its passage."""
-    prompts = PromptSet.build(files.load(bundled.templates())).prompts
+    prompts = PromptSet.build(files.load(package_data.templates())).prompts
     by_kind: dict[str, Count] = {}
     for each in asked:
         count = by_kind.setdefault(each.kind, Count())

@@ -11,7 +11,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanContext, format_span_id, format_trace_id
 
-from trustgraph_prompt.worker.spans import Spans
+from trustgraph_prompt.worker.telemetry.spans import Spans
 
 #: A trace and a span of somebody who publishes.
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

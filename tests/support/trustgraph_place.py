@@ -22,7 +22,7 @@ from trustgraph_prompt.broker.topics import resolve
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Prompts, Service
-from trustgraph_prompt.worker.trustgraph import Processor
+from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 
 
 def template(prompt: str, **settings: object) -> str:

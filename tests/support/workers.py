@@ -14,7 +14,7 @@ from trustgraph_prompt.broker import Broker, Message
 from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.wire import PromptRequest
 from trustgraph_prompt.worker import Flow, Input, Outputs, Prompts, Service
-from trustgraph_prompt.worker.reports import WORKER
+from trustgraph_prompt.worker.config.report_topic import WORKER
 
 Script = Callable[[Call], str | ScriptedAnswer | Iterable[Delta]]
 

@@ -12,11 +12,7 @@ import pytest
 
 from tests.support.model_server import DONE, ModelServer, Reply, Then, event, in_chunks, said, streamed, used
 from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.errors import (
-    ProviderInvalidRequest,
-    ProviderUnavailable,
-    StructuredOutputInvalid,
-)
+from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnavailable, StructuredOutputInvalid
 from trustgraph_prompt.llm import (
     Delta,
     Message,

@@ -17,7 +17,7 @@ import typer.main
 
 from tests.support.command import PROGRAM, ROOT, environment, run
 from trustgraph_prompt.cli.app import app
-from trustgraph_prompt.cli.commands import Later
+from trustgraph_prompt.cli.lazy_commands import Later
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

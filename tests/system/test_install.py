@@ -45,8 +45,8 @@ def test_an_installed_command_extracts_the_same_from_another_folder(installed: P
 
 def test_prompts_flows_and_types_come_with_the_package(installed: Path, tmp_path: Path) -> None:
     look = (
-        "import json, trustgraph_prompt, pathlib; from trustgraph_prompt import bundled; "
-        "print(json.dumps([str(bundled.templates()), str(bundled.flows()), "
+        "import json, trustgraph_prompt, pathlib; from trustgraph_prompt import package_data; "
+        "print(json.dumps([str(package_data.templates()), str(package_data.flows()), "
         "str(pathlib.Path(trustgraph_prompt.__file__).parent)]))"
     )
     result = subprocess.run(

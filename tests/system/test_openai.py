@@ -14,14 +14,7 @@ from tests.support.model_server import DONE, ModelServer, Reply, Then, event, in
 from trustgraph_prompt import errors
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ConfigError
-from trustgraph_prompt.llm import (
-    Call,
-    Delta,
-    Message,
-    OpenAIProvider,
-    RuntimeConfig,
-    Tool,
-)
+from trustgraph_prompt.llm import Call, Delta, Message, OpenAIProvider, RuntimeConfig, Tool
 
 KEY = "sk-very-secret-0123456789"
 QUERY = "pa55"

@@ -20,7 +20,7 @@ from tests.support.worker_processes import Site
 from tests.support.workers import Heard, entry, listening
 from trustgraph_prompt.broker import Broker, Message, Producer, connect
 from trustgraph_prompt.wire import PromptRequest
-from trustgraph_prompt.worker import config
+from trustgraph_prompt.worker.config import config_topic
 
 pytestmark = pytest.mark.pulsar
 
@@ -191,7 +191,7 @@ async def test_poison_becomes_dead_letters_delays_nobody_and_is_served_after_a_m
 
     said_later = {**SAID, "prompt": "later"}
     changes = {"template.later": entry("Say {{ text }}, later")}
-    await config.push(topic.broker, topic.space, changes, topic=str(topic.site.config_topic))
+    await config_topic.push(topic.broker, topic.space, changes, topic=str(topic.site.config_topic))
     worker.send_signal(15)
     await worker.wait()
     topic.site.answers(SAID, said_later, {**SAID, "prompt": "fail"})

@@ -22,7 +22,7 @@ from tests.support import command
 from tests.support.deltas import heard, last, text, text_of
 from tests.support.llama_server import CONTEXT, MODEL, LlamaServer, missing
 from tests.support.requirements import unavailable
-from trustgraph_prompt import bundled, errors
+from trustgraph_prompt import errors, package_data
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.llm import Call, Delta, ImageBlock, Message, OpenAIProvider, RetryPolicy, RuntimeConfig
@@ -505,7 +505,7 @@ class TestCommand:
 async def test_what_it_makes_of_a_bundled_prompt_is_no_echo_and_speaks_of_the_text(
     provider: OpenAIProvider,
 ) -> None:
-    prompts = PromptSet.build(files.load(bundled.templates()))
+    prompts = PromptSet.build(files.load(package_data.templates()))
     found = []
     for name in ("biography", "news-report"):
         passage = (PASSAGES / f"{name}.txt").read_text(encoding="utf-8")

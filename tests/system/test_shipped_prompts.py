@@ -14,13 +14,13 @@ import pytest
 
 from tests.support.model_server import ModelServer, Reply, streamed
 from tests.support.workers import House
-from trustgraph_prompt import bundled
+from trustgraph_prompt import package_data
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.doors import PromptManager
 from trustgraph_prompt.llm import Call, Message, OpenAIProvider
 from trustgraph_prompt.prompts import files
 
-ENTRIES = files.load(bundled.templates())
+ENTRIES = files.load(package_data.templates())
 
 DEFINITIONS = [{"entity": f"entity {n}", "definition": f"What {n} is."} for n in range(20)]
 PASSAGE = "; ".join(f"{each['entity']}: {each['definition']}" for each in DEFINITIONS)

@@ -22,7 +22,7 @@ FLOW = f"{{name: f, input: {{topic: '{REQUESTS}'}}, outputs: {{response: '{RESPO
 
 SELDOM = {
     *("aiohttp", "jsonschema", "lark", "opentelemetry", "pulsar", "pydantic", "redis", "rich"),
-    *("trustgraph_prompt.language", "trustgraph_prompt.contract.types", "trustgraph_prompt.reader.mend"),
+    *("trustgraph_prompt.language", "trustgraph_prompt.contract.types", "trustgraph_prompt.reader.repair"),
 }
 """What only some prompts, providers, brokers or terminals need."""
 HEAVY = {"asyncio", "jinja2", "jsonschema_rs", "orjson", "prometheus_client", "tenacity", "yaml"}

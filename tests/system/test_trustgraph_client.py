@@ -13,7 +13,7 @@ from tests.support.trustgraph_cases import CASES, LINES, PERSON, STRICT, Case, a
 from tests.support.trustgraph_client import TrustGraphClient
 from tests.support.trustgraph_services import Completion, CompletionWorker, Script
 from tests.support.trustgraph_site import TrustGraphSite
-from trustgraph_prompt import bundled
+from trustgraph_prompt import package_data
 from trustgraph_prompt.prompts import files
 from trustgraph_prompt.wire import PromptRequest
 
@@ -154,7 +154,7 @@ HELPERS: list[tuple[str, dict[str, Any], str, str, Any]] = [
 
 
 async def test_the_clients_own_helpers_work_with_the_stock_prompts(trustgraph: TrustGraphSite) -> None:
-    stock = files.load(bundled.templates())
+    stock = files.load(package_data.templates())
     await trustgraph.config.put("default", {("prompt", key): value for key, value in stock.items()})
     said = {helper: says for helper, _, says, _, _ in HELPERS}
     telling = {

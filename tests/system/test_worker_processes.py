@@ -20,7 +20,8 @@ from tests.support.workers import DEFINITION, entry, is_refusal, listening
 from trustgraph_prompt.broker import Broker, connect
 from trustgraph_prompt.errors import MessageTooLarge
 from trustgraph_prompt.wire import PromptRequest
-from trustgraph_prompt.worker import Answer, config
+from trustgraph_prompt.worker import Answer
+from trustgraph_prompt.worker.config import config_topic
 
 REQUESTS = "persistent://tg/flow/in"
 VOLATILE = "non-persistent://tg/request/in"
@@ -70,7 +71,9 @@ async def send(broker: Broker, ids: Iterable[str], prompt: str = "define", topic
 async def test_prompts_come_from_the_config_topic_that_is_named(site: Site) -> None:
     topic = "persistent://elsewhere/config/prompt"
     async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
-        await config.push(broker, "default", {"template.only-there": entry("Say {{ text }}")}, topic=topic)
+        await config_topic.push(
+            broker, "default", {"template.only-there": entry("Say {{ text }}")}, topic=topic
+        )
         site.answers({"prompt": "only-there", "answer": "said"})
         await site.run(TRUSTGRAPH_PROMPT_CONFIG_TOPIC=topic)
         await send(broker, ["r"], "only-there")
@@ -92,7 +95,10 @@ async def test_who_pushes_learns_which_worker_took_it(site: Site) -> None:
     assert alone.stdout.startswith("pushed 1 entry")
     assert "no worker that serves workspace default has announced itself" in alone.stderr
 
-    async with await connect(site.url) as broker, listening(broker, f"{config.TOPIC}-report") as reports:
+    async with (
+        await connect(site.url) as broker,
+        listening(broker, f"{config_topic.TOPIC}-report") as reports,
+    ):
         worker = await site.run()
         name = (await reports.until(1))[0].key or ""
         shown = name.removeprefix("worker:")
@@ -196,15 +202,15 @@ async def test_a_second_signal_quits_at_once_and_leaves_the_rest_to_others(site:
 
 
 async def test_a_prompt_that_changes_under_load_changes_between_two_requests(site: Site) -> None:
-    topic = config.TOPIC
+    topic = config_topic.TOPIC
     async with await connect(site.url) as broker, listening(broker, "persistent://tg/flow/out") as responses:
         async with listening(broker, f"{topic}-report", wanted=is_refusal) as reports:
-            await config.push(broker, "default", {"template.say": entry("Say A")})
+            await config_topic.push(broker, "default", {"template.say": entry("Say A")})
             await site.run()
             await send(broker, [f"a{n}" for n in range(50)], "say")
-            await config.push(broker, "default", {"template.say": entry("Say {% broken")})
+            await config_topic.push(broker, "default", {"template.say": entry("Say {% broken")})
             [report] = await reports.until(1)
-            await config.push(broker, "default", {"template.say": entry("Say B")})
+            await config_topic.push(broker, "default", {"template.say": entry("Say B")})
             await reports.until(2)  # mended, so that what comes now is asked with B
             await send(broker, [f"b{n}" for n in range(50)], "say")
             assert not await responses.missing([f"{v}{n}" for v in "ab" for n in range(50)])

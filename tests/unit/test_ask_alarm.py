@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.support.virtual_time import now, run
-from trustgraph_prompt.ask.alarm import Alarm, TimeUp
+from trustgraph_prompt.ask.deadline import Alarm, TimeUp
 
 
 async def coming(seconds: float, value: str = "here") -> str:

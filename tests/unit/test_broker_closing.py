@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from trustgraph_prompt.broker.closing import Ending, Handles, each
+from trustgraph_prompt.broker.shutdown import Ending, Handles, each
 
 
 class Door:

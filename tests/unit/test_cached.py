@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tests.support.asking import Clock, lines, numbers
 from tests.support.caching import Model, definition, keep
 from trustgraph_prompt.ask import Cache, MemoryCache, Piece
-from trustgraph_prompt.ask.cached import is_worth_keeping
+from trustgraph_prompt.ask.caching import is_worth_keeping
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import Issue, PromptError, ProviderInvalidRequest, Reason
 from trustgraph_prompt.llm import Identity, ScriptedAnswer
 from trustgraph_prompt.llm.limiter import Limiter
-from trustgraph_prompt.llm.limits import Limits
+from trustgraph_prompt.llm.rate_limits import Limits
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome, Rejected, Stage, read

@@ -11,8 +11,8 @@ from tests.support.deltas import CALL
 from tests.support.virtual_time import now, run
 from trustgraph_prompt.errors import ProviderError, ProviderRateLimit, ProviderUnavailable
 from trustgraph_prompt.llm import Limiter, Limits, Provider, ScriptedAnswer, ScriptedProvider
-from trustgraph_prompt.worker.call_metrics import Metered
-from trustgraph_prompt.worker.metrics import Metrics
+from trustgraph_prompt.worker.telemetry.call_metrics import Metered
+from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 
 def metered(metrics: Metrics, *answers: ScriptedAnswer) -> Metered:

@@ -25,10 +25,10 @@ from trustgraph_prompt.errors import (
     ProviderRateLimit,
     ProviderUnavailable,
 )
-from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Limiter, Limits, Provider, topic_wire
+from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Limiter, Limits, Provider, topic_messages
 from trustgraph_prompt.llm.circuit import REQUEST, Breaker, Circuit, ProviderAway
 from trustgraph_prompt.prompts import PromptDefinition, Question
-from trustgraph_prompt.worker.disposition import AwaitProvider, Known, Retry, SendOut, decide
+from trustgraph_prompt.worker.request.disposition import AwaitProvider, Known, Retry, SendOut, decide
 
 PROMPT = PromptDefinition.from_entry("say", {"prompt": "unused"})
 MINUTES = 60.0
@@ -544,7 +544,7 @@ def test_calls_that_are_turned_away_use_up_no_limit() -> None:
 
 def test_a_worker_over_topics_that_waits_for_its_own_model_is_waited_for() -> None:
     circuit = Circuit(clock=now, uniform=random.Random(1).uniform)
-    waits = topic_wire.cause(topic_wire.error(ProviderAway(circuit)))
+    waits = topic_messages.cause(topic_messages.error(ProviderAway(circuit)))
     outage = until(20 * MINUTES, lambda: waits, begin=0)
     server = Server(outage, system="topic")
     model = Breaker(server, lambda model: circuit)

@@ -14,7 +14,7 @@ from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Provider, Ru
 from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
-from trustgraph_prompt.worker.metrics import Metrics
+from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 REQUESTS = Input("persistent://tg/flow/in", "s")
 CHUNKS = replace(REQUESTS, kind="chunk")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.asking import Script
 from trustgraph_prompt.ask import Piece, ask
-from trustgraph_prompt.cli.printer import Printer
+from trustgraph_prompt.cli.answer_printer import Printer
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderAuthentication, ProviderInvalidRequest
 from trustgraph_prompt.llm import ScriptedAnswer

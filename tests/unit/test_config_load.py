@@ -9,21 +9,21 @@ import pytest
 from tests.support.steps import is_linear
 from tests.support.workers import entry
 from trustgraph_prompt.broker import Broker, EmbeddedBroker
+from trustgraph_prompt.broker.producer_pool import Producers
 from trustgraph_prompt.prompts.prompt_set import MAX_PROMPTS
-from trustgraph_prompt.worker import config
-from trustgraph_prompt.worker.config import ConfigTopic, Prompts
-from trustgraph_prompt.worker.health import Health
-from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.producers import Producers
-from trustgraph_prompt.worker.watch import Watch
+from trustgraph_prompt.worker.config import config_topic
+from trustgraph_prompt.worker.config.config_topic import ConfigTopic, Prompts
+from trustgraph_prompt.worker.telemetry.health import Health
+from trustgraph_prompt.worker.telemetry.metrics import Metrics
+from trustgraph_prompt.worker.telemetry.watch import Watch
 
 
 async def loaded(pushes: int) -> None:
     """A topic of pushes that nobody has finished yet, each of one entry."""
     async with await EmbeddedBroker.connect() as broker:
-        producer = await broker.producer(config.TOPIC)
+        producer = await broker.producer(config_topic.TOPIC)
         for number in range(pushes):
-            properties = {config.PUSH: str(number), config.MORE: "true"}
+            properties = {config_topic.PUSH: str(number), config_topic.MORE: "true"}
             await producer.send(entry("x").encode(), key=f"default/template.p{number}", properties=properties)
         producers, metrics = Producers(broker), Metrics()
         topic = ConfigTopic(broker, Prompts(), producers, metrics, Watch(Health(), metrics))
@@ -45,14 +45,14 @@ async def test_a_prompt_that_was_served_was_refused_after_a_restart(served_while
     others = {f"template.p{number:04}": entry("same") for number in range(1_005)}
     async with await EmbeddedBroker.connect() as broker:
         producers = Producers(broker)
-        await config.push(broker, "default", {"template.zz": entry("old")})
+        await config_topic.push(broker, "default", {"template.zz": entry("old")})
         before, topic = await started(broker, producers)
         if not served_while_others_came:
             await topic.close()
-        await config.push(broker, "default", others)
+        await config_topic.push(broker, "default", others)
         if served_while_others_came:
             await topic.load()
-            await config.push(broker, "default", {"template.zz": entry("new")})
+            await config_topic.push(broker, "default", {"template.zz": entry("new")})
             await topic.load()
             await topic.close()
         after, topic = await started(broker, producers)

@@ -13,8 +13,8 @@ import pytest
 import typer.main
 
 from trustgraph_prompt.cli.app import app
-from trustgraph_prompt.cli.commands import Later
-from trustgraph_prompt.worker.letter import ERRORS
+from trustgraph_prompt.cli.lazy_commands import Later
+from trustgraph_prompt.worker.dead_letters.record import ERRORS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.language import parse_whole
+from trustgraph_prompt.contract.from_language import parse_whole
 from trustgraph_prompt.errors import ConfigError, ContractError, LanguageError, Reason
 
 TEXT = """

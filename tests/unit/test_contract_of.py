@@ -17,8 +17,8 @@ from annotated_types import Gt, Interval, Len, MinLen, Predicate
 
 from trustgraph_prompt import Contract, read
 from trustgraph_prompt.contract import Limits
-from trustgraph_prompt.contract.strict import is_strict
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
+from trustgraph_prompt.llm.openai.strict_schema import is_strict
 
 T = TypeVar("T")
 

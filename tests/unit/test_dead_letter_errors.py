@@ -17,8 +17,8 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import Outcome, read
-from trustgraph_prompt.worker.disposition import GiveUp, Heard, Known, decide
-from trustgraph_prompt.worker.letter import ERRORS
+from trustgraph_prompt.worker.dead_letters.record import ERRORS
+from trustgraph_prompt.worker.request.disposition import GiveUp, Heard, Known, decide
 
 
 def failed(cause: Exception) -> Outcome:

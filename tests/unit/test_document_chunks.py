@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.errors import holds_frames
-from trustgraph_prompt.worker import documents, extract
+from trustgraph_prompt.extraction import documents, run
 
 TEXTS = st.text(alphabet="ab. \n!?\t\r\u2019\u2014", max_size=400)
 
@@ -55,6 +55,6 @@ def test_nothing_is_lost_and_no_chunk_is_too_long_or_blank(text: str, size: int)
 
 
 def test_a_file_that_cannot_be_read_is_an_error_that_is_kept_without_frames(tmp_path: Path) -> None:
-    _, [error] = extract.jobs([tmp_path / "none.txt"], [], model="m", terms={})
+    _, [error] = run.jobs([tmp_path / "none.txt"], [], model="m", terms={})
     assert "none.txt" in str(error)
     assert not holds_frames(error)

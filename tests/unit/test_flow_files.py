@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from trustgraph_prompt import bundled
+from trustgraph_prompt import package_data
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError
 from trustgraph_prompt.worker import flow as flows
-from trustgraph_prompt.worker.layout import layout
+from trustgraph_prompt.worker.required_topics import layout
 
 MINIMAL = """
 name: f
@@ -29,7 +29,7 @@ def written(tmp_path: Path, text: str, name: str = "f.yaml") -> Path:
 
 
 def test_the_flows_that_come_with_the_package_load() -> None:
-    names = {flow.name: flow for flow in flows.load(bundled.flows())}
+    names = {flow.name: flow for flow in flows.load(package_data.flows())}
 
     assert {"requests", "chunks"} <= names.keys()
     assert names["chunks"].prompt == "agent-kg-extract"
@@ -110,7 +110,7 @@ COMPLETIONS = MINIMAL.replace("input:", "input:\n  kind: text-completion")
 
 
 def test_text_completions_are_served_on_trustgraphs_topics() -> None:
-    [flow] = flows.load(bundled.flows() / "completion", processor="text-completion")
+    [flow] = flows.load(package_data.flows() / "completion", processor="text-completion")
 
     assert flow.input.topic == "non-persistent://tg/request/text-completion:default:default"
     assert flow.input.subscription == "text-completion--default--default--request"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from trustgraph_prompt.broker.caller_pool import Callers
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.llm import Provider, ScriptedProvider
-from trustgraph_prompt.worker.callers import Callers
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.providers import Providers
 

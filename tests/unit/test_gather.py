@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.broker import Message
-from trustgraph_prompt.worker.answer import Answer
-from trustgraph_prompt.worker.gather import Found, Gatherer, Job, Lines, Result
+from trustgraph_prompt.extraction.results import Found, Gatherer, Job, Lines, Result
+from trustgraph_prompt.worker.messages.answer import Answer
 
 
 def job(position: int, id: str = "", file: str = "a.txt") -> Job:

@@ -7,7 +7,7 @@ import pytest
 from tests.support.deltas import CALL
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import Delta, ToolCall
-from trustgraph_prompt.llm.heard import Heard
+from trustgraph_prompt.llm.delta_accumulator import Heard
 
 
 def tokens(*deltas: Delta) -> int:

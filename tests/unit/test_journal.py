@@ -6,11 +6,11 @@ import asyncio
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.outcome import CallReport
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.reader.outcome import CallReport
-from trustgraph_prompt.worker import journal
-from trustgraph_prompt.worker.journal import Journal
+from trustgraph_prompt.worker.request import journal
+from trustgraph_prompt.worker.request.journal import Journal
 
 PROMPT = PromptDefinition.from_entry("p", {"prompt": "x"})
 

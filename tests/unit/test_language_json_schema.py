@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.strict import is_strict
 from trustgraph_prompt.errors import LanguageError
 from trustgraph_prompt.language import format, from_json_schema, locate, parse, to_json_schema
 from trustgraph_prompt.language.nodes import ListOf, Name, Position, Union
+from trustgraph_prompt.llm.openai.strict_schema import is_strict
 
 STRING, NULL = {"type": "string"}, {"type": "null"}
 

@@ -352,7 +352,7 @@ class TestFailures:
         assert raised.value.outcome.reason is Reason.REFUSED
 
     async def test_a_prompt_that_is_not_there_is_an_error_with_a_hint(self) -> None:
-        with pytest.raises(PromptError, match="no prompt of this name, did you mean review_code"):
+        with pytest.raises(PromptError, match="no prompt of this name, did you mean 'review_code'"):
             await asked(answers(), "review_coed")
 
 

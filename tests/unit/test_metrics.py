@@ -12,9 +12,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import read
-from trustgraph_prompt.worker.health import Health
-from trustgraph_prompt.worker.labels import SECONDS_TO_REMEMBER
-from trustgraph_prompt.worker.metrics import Metrics
+from trustgraph_prompt.worker.telemetry.health import Health
+from trustgraph_prompt.worker.telemetry.metrics import SECONDS_TO_REMEMBER, Metrics
 
 ANSWERED = read("[1]", "json")
 

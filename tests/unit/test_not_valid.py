@@ -8,8 +8,8 @@ import pytest
 
 from trustgraph_prompt.ask import RedisCache
 from trustgraph_prompt.broker import connect
-from trustgraph_prompt.broker.pulsar.access import Access
 from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, authorization
+from trustgraph_prompt.broker.pulsar.credentials import Access
 from trustgraph_prompt.cli import options
 from trustgraph_prompt.cli.config import _workspace
 from trustgraph_prompt.errors import ConfigError

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from trustgraph_prompt.broker import Broker
+from trustgraph_prompt.broker.producer_pool import Producers
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
-from trustgraph_prompt.worker.producers import Producers
 
 TOPIC = "persistent://tg/flow/out"
 

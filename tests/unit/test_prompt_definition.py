@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.steps import is_linear
-from trustgraph_prompt.authored import MAX_ERRORS
+from trustgraph_prompt.config_files import MAX_ERRORS
 from trustgraph_prompt.errors import ConfigError, ContractError, PromptError, TemplateError
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import Escalation, PromptDefinition

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt import bundled, language
+from trustgraph_prompt import language, package_data
 from trustgraph_prompt.ask import try_example
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.prompts import Example, PromptSet, files
@@ -142,7 +142,7 @@ def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
             files.load(tmp_path / name)
 
 
-SHIPPED = files.load(bundled.templates())
+SHIPPED = files.load(package_data.templates())
 PROMPTS = PromptSet.build(SHIPPED)
 
 TEXT = "A passage: {{ not a template }}."
@@ -304,10 +304,10 @@ def test_no_prompt_shows_an_answer_that_a_small_model_could_give_back(id: str) -
 
 @pytest.mark.parametrize(("name", "schema"), [("prompt", SCHEMA), ("system", SYSTEM_SCHEMA)])
 def test_the_schemas_for_editors_are_the_ones_that_files_are_held_to(name: str, schema: Any) -> None:
-    assert json.loads((bundled.templates() / f"{name}.schema.json").read_text()) == schema
+    assert json.loads((package_data.templates() / f"{name}.schema.json").read_text()) == schema
 
 
-FILES = files.read(bundled.templates())
+FILES = files.read(package_data.templates())
 
 
 @pytest.mark.parametrize("example", FILES.examples, ids=str)
@@ -334,7 +334,9 @@ def test_every_shipped_prompt_has_examples_and_says_what_it_is_for(id: str) -> N
     assert PROMPTS.prompts[id].description
 
 
-@pytest.mark.parametrize("path", sorted(bundled.templates().glob("*.prompt")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted(package_data.templates().glob("*.prompt")), ids=lambda path: path.stem
+)
 def test_every_shipped_file_is_in_the_one_layout_and_names_its_terms(path: Path) -> None:
     source = path.read_text(encoding="utf-8")
     assert language.format(source, where=str(path)) == source

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from trustgraph_prompt.broker.pulsar.access import Access
+from trustgraph_prompt.broker.pulsar.credentials import Access
 from trustgraph_prompt.errors import ConfigError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from trustgraph_prompt.broker.pulsar.in_flight import InFlight
+from trustgraph_prompt.broker.pulsar.producer import InFlight
 
 
 class Guests:

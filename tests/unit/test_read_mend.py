@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.reader.mend import Edit, Mended, Unmendable, mend, readings
+from trustgraph_prompt.reader.repair import Edit, Mended, Unmendable, mend, readings
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "quotes of other kinds": {

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trustgraph_prompt.reader.mend import mend, readings
+from trustgraph_prompt.reader.repair import mend, readings
 
 MARKS = [
     *"\"'`“”{}[]():,;=+\\\n #/-.%a1",

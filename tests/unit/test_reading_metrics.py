@@ -16,7 +16,7 @@ from trustgraph_prompt.errors import ProviderUnavailable
 from trustgraph_prompt.llm import ScriptedAnswer
 from trustgraph_prompt.llm.records import FinishReason
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.metrics import Metrics
+from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 CUT: FinishReason = "length"
 

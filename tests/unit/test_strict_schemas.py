@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.contract.strict import is_strict
+from trustgraph_prompt.llm.openai.strict_schema import is_strict
 
 
 def closed(**properties: Any) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from trustgraph_prompt.cli.tally import Tally
+from trustgraph_prompt.cli.extract_summary import Tally
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.extraction.results import Found, Job, Result
 from trustgraph_prompt.reader import CallReport, read
-from trustgraph_prompt.worker.answer import Answer
-from trustgraph_prompt.worker.gather import Found, Job, Result
-from trustgraph_prompt.worker.request import Request
+from trustgraph_prompt.worker.messages.answer import Answer
+from trustgraph_prompt.worker.messages.request import Request
 
 JOB = Job(0, "r", "define", "a.txt", 1, "text")
 

@@ -11,7 +11,7 @@ import pytest
 
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.terminal import harmless
-from trustgraph_prompt.worker import logs
+from trustgraph_prompt.worker.telemetry import logs
 
 ESCAPES = {
     "clears the screen": "\x1b[2J",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from trustgraph_prompt.cli.caret import columns, underlined, visible
+from trustgraph_prompt.cli.source_excerpt import columns, underlined, visible
 
 
 @pytest.mark.parametrize(

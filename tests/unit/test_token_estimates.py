@@ -19,7 +19,7 @@ from trustgraph_prompt.llm import (
     Tool,
     ToolCall,
 )
-from trustgraph_prompt.llm.tokens import IMAGE_TOKENS, estimate_usage
+from trustgraph_prompt.llm.token_estimates import IMAGE_TOKENS, estimate_usage
 
 LONG = "x" * 4_000  # a thousand tokens
 CALL = Call([Message("user", "What is it?")])

@@ -20,7 +20,7 @@ from trustgraph_prompt.llm import (
     Tool,
     ToolCall,
     TopicProvider,
-    topic_wire,
+    topic_messages,
 )
 
 CONVERSATION = Call(
@@ -40,7 +40,7 @@ CONVERSATION = Call(
 
 def through(call: Call) -> wire.TextCompletionRequest:
     """The request as the other side has it."""
-    return wire.TextCompletionRequest.decode(topic_wire.request(call).encode())
+    return wire.TextCompletionRequest.decode(topic_messages.request(call).encode())
 
 
 class Answering:
@@ -90,11 +90,11 @@ SYSTEM, USER = CALL.messages
     "call", [CALL, CONVERSATION, Call([USER]), Call([USER, SYSTEM]), Call([SYSTEM, SYSTEM, USER])]
 )
 def test_the_other_side_has_the_same_call(call: Call) -> None:
-    assert topic_wire.call(through(call)) == call
+    assert topic_messages.call(through(call)) == call
 
 
 def test_what_somebody_else_asks_for_is_taken_as_it_is_meant() -> None:
-    call = topic_wire.call(
+    call = topic_messages.call(
         wire.TextCompletionRequest(
             system=" \n",
             prompt="Say it.",
@@ -110,24 +110,24 @@ def test_what_somebody_else_asks_for_is_taken_as_it_is_meant() -> None:
 @pytest.mark.parametrize("name", ["temperature", "top_p", "frequency_penalty", "presence_penalty"])
 def test_a_yes_is_no_number(name: str) -> None:
     with pytest.raises(errors.RequestError, match=f"settings/{name}"):
-        topic_wire.call(wire.TextCompletionRequest(settings={name: True}))
+        topic_messages.call(wire.TextCompletionRequest(settings={name: True}))
 
 
 def test_a_model_goes_to_a_worker_that_knows_of_settings() -> None:
     call = Call([USER], RuntimeConfig(model="gemma"))
-    assert topic_wire.call(through(call)) == call
+    assert topic_messages.call(through(call)) == call
 
 
 @pytest.mark.parametrize("name", [1, "", "m" * 201])
 def test_what_names_no_model_is_refused(name: object) -> None:
     with pytest.raises(errors.RequestError, match="settings/model"):
-        topic_wire.call(wire.TextCompletionRequest(settings={"model": name}))
+        topic_messages.call(wire.TextCompletionRequest(settings={"model": name}))
 
 
 @pytest.mark.parametrize("number", ["", "one", "-1", "1.0", "٣", "1" * 10])
 def test_the_number_of_a_call_is_one(number: str) -> None:
     with pytest.raises(errors.RequestError, match="labels/call: expected the number of a call"):
-        topic_wire.call(wire.TextCompletionRequest(labels={"call": number}))
+        topic_messages.call(wire.TextCompletionRequest(labels={"call": number}))
 
 
 def test_a_text_in_blocks_is_a_text() -> None:
@@ -169,7 +169,7 @@ async def test_what_the_wire_cannot_say_is_refused_before_anything_is_sent(what:
 
 @pytest.mark.parametrize("kind", errors.PROVIDER_ERRORS.values())
 def test_a_category_comes_back_as_itself(kind: type[errors.ProviderError]) -> None:
-    back = topic_wire.cause(topic_wire.error(kind("because: of this")), 3.0)
+    back = topic_messages.cause(topic_messages.error(kind("because: of this")), 3.0)
 
     assert type(back) is kind
     assert str(back) == "because: of this"
@@ -190,7 +190,7 @@ def test_an_error_of_another_worker_has_the_category_of_its_type(
     type: str, kind: type[errors.ProviderError]
 ) -> None:
     with pytest.raises(kind, match="Error code: 503"):
-        raise topic_wire.cause(wire.Error(type, "Error code: 503"))
+        raise topic_messages.cause(wire.Error(type, "Error code: 503"))
 
 
 async def test_an_answer_of_trustgraphs_worker_is_an_answer() -> None:

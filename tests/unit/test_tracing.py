@@ -28,8 +28,8 @@ from trustgraph_prompt.llm import (
     ToolCall,
 )
 from trustgraph_prompt.llm.records import ImageBlock, TextBlock
-from trustgraph_prompt.worker.spans import Spans
-from trustgraph_prompt.worker.tracing import Tracing, from_environment
+from trustgraph_prompt.worker.telemetry.spans import Spans
+from trustgraph_prompt.worker.telemetry.tracing import Tracing, from_environment
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 QUESTION = [Message("system", "Be brief."), Message("user", "Say it.")]
@@ -98,8 +98,8 @@ class TestTheEnvironmentDecides:
     def test_where_the_extra_is_missing_it_says_so(
         self, exporter: str, missing: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.delitem(sys.modules, "trustgraph_prompt.worker.spans")
-        monkeypatch.delattr("trustgraph_prompt.worker.spans")
+        monkeypatch.delitem(sys.modules, "trustgraph_prompt.worker.telemetry.spans")
+        monkeypatch.delattr("trustgraph_prompt.worker.telemetry.spans")
         monkeypatch.setitem(sys.modules, missing, None)
 
         with pytest.raises(ConfigError, match=r"trustgraph-prompt\[tracing\]"):
@@ -108,7 +108,7 @@ class TestTheEnvironmentDecides:
     def test_without_them_nothing_of_an_extra_is_imported(self) -> None:
         code = (
             "import sys, trustgraph_prompt.cli.run, trustgraph_prompt.worker, trustgraph_prompt.ask\n"
-            "from trustgraph_prompt.worker.tracing import from_environment\n"
+            "from trustgraph_prompt.worker.telemetry.tracing import from_environment\n"
             "from_environment({})\n"
             "print([name for name in sys.modules if name.startswith(('opentelemetry', 'redis'))])"
         )

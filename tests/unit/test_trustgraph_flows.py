@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.errors import FlowError
+from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import TopicChoice
-from trustgraph_prompt.worker.trustgraph import Processor
 
 TOPICS = {
     "request": "request:tg:prompt:default:f",

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
-from trustgraph_prompt.worker.health import Health
-from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.watch import SECONDS_TO_RENEWAL, Watch
+from trustgraph_prompt.worker.telemetry.health import Health
+from trustgraph_prompt.worker.telemetry.metrics import Metrics
+from trustgraph_prompt.worker.telemetry.watch import SECONDS_TO_RENEWAL, Watch
 
 PART = "consumer of flow f"
 

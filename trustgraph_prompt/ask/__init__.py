@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from trustgraph_prompt.ask.cache import Cache, MemoryCache
-from trustgraph_prompt.ask.cache_redis import RedisCache
-from trustgraph_prompt.ask.examples import try_example, try_examples
+from trustgraph_prompt.ask.call_stream import Listen, Piece
 from trustgraph_prompt.ask.extraction import aextract, extract
-from trustgraph_prompt.ask.hearing import Listen, Piece
 from trustgraph_prompt.ask.loop import ask
 from trustgraph_prompt.ask.messages import Feedback
+from trustgraph_prompt.ask.redis_cache import RedisCache
+from trustgraph_prompt.ask.try_examples import try_example, try_examples
 
 __all__ = [
     "Cache",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast, overload
 
 from trustgraph_prompt.ask.loop import ask
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.branches import branches_of
+from trustgraph_prompt.contract.alternatives import branches_of
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.schema import plain_schema
 from trustgraph_prompt.errors import ContractError, excerpt

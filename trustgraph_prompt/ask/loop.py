@@ -7,18 +7,18 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from trustgraph_prompt.ask.allowance import Allowance, BudgetSpent
+from trustgraph_prompt.ask.budget_meter import Allowance, BudgetSpent
 from trustgraph_prompt.ask.cache import Cache
-from trustgraph_prompt.ask.cached import cached
-from trustgraph_prompt.ask.grounds import judging_by_terms
-from trustgraph_prompt.ask.harvest import Harvest
-from trustgraph_prompt.ask.hearing import Hearing, Listen, Piece
+from trustgraph_prompt.ask.caching import cached
+from trustgraph_prompt.ask.call_stream import Hearing, Listen, Piece
+from trustgraph_prompt.ask.collected import Harvest
+from trustgraph_prompt.ask.grounding import judging_by_terms
+from trustgraph_prompt.ask.merge_calls import verdict
 from trustgraph_prompt.ask.messages import Feedback
 from trustgraph_prompt.ask.plan import Plan
 from trustgraph_prompt.ask.step import Reply, Step
-from trustgraph_prompt.ask.verdict import verdict
-from trustgraph_prompt.beside import beside
-from trustgraph_prompt.contract.held import held_to
+from trustgraph_prompt.background import beside
+from trustgraph_prompt.contract.server_schema import held_to
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, ProviderPaused, Reason, without_frames
 from trustgraph_prompt.llm import Call, Provider, RetryPolicy

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.held import held_to
+from trustgraph_prompt.contract.server_schema import held_to
 from trustgraph_prompt.errors import Reason, excerpt
+from trustgraph_prompt.json_text import locate
 from trustgraph_prompt.llm import Message
 from trustgraph_prompt.prompts import Question
-from trustgraph_prompt.reader import Outcome, Rejected, place
+from trustgraph_prompt.reader import Outcome, Rejected
 from trustgraph_prompt.wire import encode
 
 #: What the model is told of an answer that is no good, in somebody's own words.
@@ -173,7 +174,7 @@ def _problem(said: Outcome) -> str:
     if said.reason is not Reason.INVALID_JSON:
         return problem
     raw = said.rejected[0].raw
-    breaks = place.breaks(raw, said.contract.limits.depth) or 0
+    breaks = locate.breaks(raw, said.contract.limits.depth) or 0
     before, after = raw[max(breaks - _BEFORE, 0) : breaks], raw[breaks : breaks + _AFTER]
     return _BREAKS.format(problem=problem, before=before, after=after)
 

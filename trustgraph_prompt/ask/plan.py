@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from trustgraph_prompt.ask import messages
-from trustgraph_prompt.ask.allowance import BudgetSpent
-from trustgraph_prompt.ask.harvest import Harvest
+from trustgraph_prompt.ask.budget_meter import BudgetSpent
+from trustgraph_prompt.ask.collected import Harvest
 from trustgraph_prompt.ask.step import Reply, Step, is_about_form
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, Question

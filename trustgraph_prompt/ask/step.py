@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, ProviderError, Reason
+from trustgraph_prompt.json_text.grammar import before_half_escape
 from trustgraph_prompt.llm import Message, RuntimeConfig
 from trustgraph_prompt.reader import CallReport, Outcome, Rejected, Stage
-from trustgraph_prompt.reader.escapes import before_half_escape
 
 #: Why a step is another attempt at an answer that was no good.
 ATTEMPTS = ("invalid", "repair")

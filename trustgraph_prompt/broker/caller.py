@@ -10,9 +10,9 @@ from itertools import count
 from uuid import uuid4
 
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.closing import Ending, each, farewell
-from trustgraph_prompt.broker.listening import listen
+from trustgraph_prompt.broker.liveness import listen
 from trustgraph_prompt.broker.protocol import Broker, Consumer, Message, Producer, Reader
+from trustgraph_prompt.broker.shutdown import Ending, each, farewell
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, CallTimeout
 
 

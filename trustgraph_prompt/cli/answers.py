@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import looking, options, output
-from trustgraph_prompt.cli.caret import visible
-from trustgraph_prompt.cli.commands import Command, Group
+from trustgraph_prompt.cli import inspect_broker, options, output
+from trustgraph_prompt.cli.lazy_commands import Command, Group
+from trustgraph_prompt.cli.source_excerpt import visible
 from trustgraph_prompt.errors import Reason
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.cli.looking import Sight
+    from trustgraph_prompt.cli.inspect_broker import Sight
     from trustgraph_prompt.worker import Answer
 
 app = typer.Typer(
@@ -30,7 +30,7 @@ def _root() -> None:
 
 
 def _reason(name: str | None) -> str | None:
-    return looking.known(name, [reason.value for reason in Reason], "--reason")
+    return inspect_broker.known(name, [reason.value for reason in Reason], "--reason")
 
 
 @app.command(
@@ -49,19 +49,19 @@ def list_(
     prompt: Annotated[
         str | None, typer.Option("--prompt", metavar="ID", help="Only answers to this prompt.")
     ] = None,
-    flows: looking.FlowsOption = None,
-    flow: looking.FlowOption = None,
+    flows: inspect_broker.FlowsOption = None,
+    flow: inspect_broker.FlowOption = None,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: looking.AdminUrlOption = None,
+    admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print the answers of flows that gave nothing, oldest first, each with its reason. Makes no topic.
 
     With --json, each on a line. Says where a flow keeps no answers.
     """
-    from trustgraph_prompt.worker.answers import Choice, look
+    from trustgraph_prompt.worker.messages.answer_topic import Choice, look
 
-    chosen, whose = looking.flows_of(flows, flow)
+    chosen, whose = inspect_broker.flows_of(flows, flow)
 
     async def tell_all(sight: Sight) -> int:
         count = 0
@@ -82,7 +82,7 @@ def list_(
                     _tell(published, answer, as_json=as_json)
         return count
 
-    count = looking.look(broker, admin_url, tell_all)
+    count = inspect_broker.look(broker, admin_url, tell_all)
     if any(each.outputs.answers for each in chosen):
         what = "answer that gave nothing" if count == 1 else "answers that gave nothing"
         output.note(f"{f'{count:,}' if count else 'no'} {what} {whose}")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 import trustgraph_prompt
-from trustgraph_prompt.cli.commands import Group, Later
+from trustgraph_prompt.cli.lazy_commands import Group, Later
 
 COMMANDS: Final = {
     "extract": "Ask prompts about text files, and write what is valid to OUT.jsonl.",

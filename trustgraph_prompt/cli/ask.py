@@ -38,7 +38,7 @@ def command(
     """
     import asyncio
 
-    from trustgraph_prompt.cli.printer import Printer
+    from trustgraph_prompt.cli.answer_printer import Printer
 
     definition = options.prompt(options.prompts(templates), prompt)
     terms = options.terms(term)

@@ -139,7 +139,7 @@ def _judge_prompts(path: Path, read: PromptFiles, system: Mapping[str, str]) -> 
 
 
 def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
-    from trustgraph_prompt.ask.grounds import examples_like_answers
+    from trustgraph_prompt.ask.grounding import examples_like_answers
 
     if keys := prompt.unnamed_keys:
         yield (
@@ -207,7 +207,7 @@ def _in_file(error: ConfigError, path: str) -> ConfigError:
 
 
 def _is_flow(path: Path) -> bool:
-    from trustgraph_prompt.authored import read_yaml
+    from trustgraph_prompt.config_files import read_yaml
 
     if path.suffix == ".prompt":
         return False

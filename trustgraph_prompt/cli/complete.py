@@ -35,10 +35,10 @@ def command(
     --trustgraph for all flows that TrustGraph's config service has for this --id. The first SIGTERM or Ctrl-C
     finishes what is under way, a second one quits at once.
     """
-    from trustgraph_prompt import bundled
+    from trustgraph_prompt import package_data
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.worker import Prompts, Service, flow, process
-    from trustgraph_prompt.worker.trustgraph import CONCURRENCY, Processor
+    from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
 
     processor = None
     options.check_trustgraph(flows, trustgraph=trustgraph)
@@ -49,7 +49,7 @@ def command(
         provider(model or "each flow's")  # who answers is known
         served = []
     else:
-        served = flow.load(flows or bundled.flows() / "completion", processor=id)
+        served = flow.load(flows or package_data.flows() / "completion", processor=id)
     for other in served:
         if other.input.kind != "text-completion":
             raise FlowError(

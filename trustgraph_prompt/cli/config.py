@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import looking, options, output
-from trustgraph_prompt.cli.commands import Command, Group
+from trustgraph_prompt.cli import inspect_broker, options, output
+from trustgraph_prompt.cli.lazy_commands import Command, Group
 from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker, Message
-    from trustgraph_prompt.cli.looking import Sight
-    from trustgraph_prompt.worker.reports import Announcement, Listener
+    from trustgraph_prompt.cli.inspect_broker import Sight
+    from trustgraph_prompt.worker.config.report_topic import Announcement, Listener
 
 app = typer.Typer(
     cls=Group,
@@ -74,8 +74,8 @@ def push(
     """
     from trustgraph_prompt.ask import try_examples
     from trustgraph_prompt.prompts import files
-    from trustgraph_prompt.worker import config
-    from trustgraph_prompt.worker.reports import Listener
+    from trustgraph_prompt.worker.config import config_topic as config
+    from trustgraph_prompt.worker.config.report_topic import Listener
 
     try:
         read = files.read(path)
@@ -117,14 +117,14 @@ def list_(
     ] = None,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: looking.AdminUrlOption = None,
+    admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print the keys of what stands on the topic; with --json, the entries too.
 
     With --workspace and --json it is an export, as `check` and --templates take it.
     """
-    entries = looking.look(broker, admin_url, lambda sight: _entries(sight, workspace, topic))
+    entries = inspect_broker.look(broker, admin_url, lambda sight: _entries(sight, workspace, topic))
     if not entries:
         output.note(f"nothing on the topic {topic}" + (f" for workspace {workspace}" if workspace else ""))
     if as_json:
@@ -141,11 +141,11 @@ def get(
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: looking.AdminUrlOption = None,
+    admin_url: inspect_broker.AdminUrlOption = None,
 ) -> None:
     """Print one entry, as JSON. Exits with 1 where there is none."""
     workspace, key = _place(workspace, key)
-    entries = looking.look(broker, admin_url, lambda sight: _entries(sight, workspace, topic))
+    entries = inspect_broker.look(broker, admin_url, lambda sight: _entries(sight, workspace, topic))
     data = entries.get(f"{workspace}/{key}")
     if data is None:
         output.note(f"error: workspace {workspace} has no entry {key}{_hint(key)}")
@@ -161,7 +161,7 @@ def delete(
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
 ) -> None:
     """Delete entries; where a worker has a file for one, that serves again."""
-    from trustgraph_prompt.worker import config
+    from trustgraph_prompt.worker.config import config_topic as config
 
     keys = [key.removeprefix(f"{workspace}/") for key in keys]  # as `list` prints them
 
@@ -184,7 +184,7 @@ def delete(
 def watch(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    admin_url: looking.AdminUrlOption = None,
+    admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print each change of the topic, and what workers take and refuse, as it comes, until Ctrl-C."""
@@ -197,13 +197,13 @@ def watch(
         )
 
     try:
-        looking.look(broker, admin_url, follow)
+        inspect_broker.look(broker, admin_url, follow)
     except KeyboardInterrupt:
         raise typer.Exit from None
 
 
 async def _entries(sight: Sight, workspace: str | None, topic: str) -> dict[str, bytes]:
-    from trustgraph_prompt.worker import config
+    from trustgraph_prompt.worker.config import config_topic as config
 
     return await config.entries(sight.broker, workspace, topic=topic) if await sight.has(topic) else {}
 
@@ -217,7 +217,7 @@ async def _print_changes(sight: Sight, topic: str, *, as_json: bool) -> None:
 
 async def _print_reports(sight: Sight, config_topic: str, *, as_json: bool) -> None:
     """What workers refuse, and what each worker says of itself that it has not said before."""
-    from trustgraph_prompt.worker.reports import REPORT, Announcement
+    from trustgraph_prompt.worker.config.report_topic import REPORT, Announcement
 
     topic = config_topic + REPORT
     workers: dict[str | None, Announcement] = {}
@@ -320,7 +320,7 @@ def _since(announced: float) -> str:
     """How long a worker has been silent, which may have been killed."""
     from time import time
 
-    from trustgraph_prompt.worker.reports import SECONDS_TO_BELIEVE_THEM
+    from trustgraph_prompt.worker.config.report_topic import SECONDS_TO_BELIEVE_THEM
 
     ago = max(0, time() - announced)
     until = SECONDS_TO_BELIEVE_THEM / 60

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from trustgraph_prompt.cli import looking, options, output
-from trustgraph_prompt.cli.caret import visible
-from trustgraph_prompt.cli.commands import Command, Group
+from trustgraph_prompt.cli import inspect_broker, options, output
+from trustgraph_prompt.cli.lazy_commands import Command, Group
+from trustgraph_prompt.cli.source_excerpt import visible
 from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.cli.looking import Sight
-    from trustgraph_prompt.worker.dead import Choice
-    from trustgraph_prompt.worker.letter import DeadLetter, Place
+    from trustgraph_prompt.cli.inspect_broker import Sight
+    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, Place
+    from trustgraph_prompt.worker.dead_letters.replay import Choice
 
 app = typer.Typer(
     cls=Group,
@@ -32,7 +32,10 @@ app = typer.Typer(
 IdOption = Annotated[
     str,
     typer.Option(
-        "--id", metavar="NAME", help="The id of the worker, as `run` has it.", rich_help_panel=looking.WHERE
+        "--id",
+        metavar="NAME",
+        help="The id of the worker, as `run` has it.",
+        rich_help_panel=inspect_broker.WHERE,
     ),
 ]
 TopicOption = Annotated[
@@ -41,19 +44,21 @@ TopicOption = Annotated[
         "--topic",
         metavar="TOPIC",
         help="The request topic of a subscription that no flow file names.",
-        rich_help_panel=looking.WHERE,
+        rich_help_panel=inspect_broker.WHERE,
     ),
 ]
 SubscriptionOption = Annotated[
     str | None,
-    typer.Option("--subscription", metavar="NAME", help="That subscription.", rich_help_panel=looking.WHERE),
+    typer.Option(
+        "--subscription", metavar="NAME", help="That subscription.", rich_help_panel=inspect_broker.WHERE
+    ),
 ]
 EverywhereOption = Annotated[
     bool,
     typer.Option(
         "--all",
         help="Also every other dead-letter topic: in the namespaces of the flows, of an embedded broker all.",
-        rich_help_panel=looking.WHERE,
+        rich_help_panel=inspect_broker.WHERE,
     ),
 ]
 
@@ -91,7 +96,7 @@ class Where:
         Nobody has buried anything where there is no subscription `dead` that keeps it.
         """
         from trustgraph_prompt.broker.topics import DEAD_LETTER_SUBSCRIPTION
-        from trustgraph_prompt.worker.dead import look_at
+        from trustgraph_prompt.worker.dead_letters.replay import look_at
 
         wanted = [place.letters for place in self.places]
         if self.everywhere:
@@ -106,9 +111,9 @@ class Where:
 
 
 def _error(type: str | None) -> str | None:
-    from trustgraph_prompt.worker.letter import ERRORS
+    from trustgraph_prompt.worker.dead_letters.record import ERRORS
 
-    return looking.known(type, ERRORS, "--error")
+    return inspect_broker.known(type, ERRORS, "--error")
 
 
 ErrorOption = Annotated[
@@ -124,21 +129,21 @@ PromptOption = Annotated[
 def list_(
     error: ErrorOption = None,
     prompt: PromptOption = None,
-    flows: looking.FlowsOption = None,
-    flow: looking.FlowOption = None,
+    flows: inspect_broker.FlowsOption = None,
+    flow: inspect_broker.FlowOption = None,
     id: IdOption = "prompt",
     topic: TopicOption = None,
     subscription: SubscriptionOption = None,
     everywhere: EverywhereOption = False,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: looking.AdminUrlOption = None,
+    admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print the dead letters of flows, oldest first; they stay. Says where it looked, and makes no topic.
 
     With --json, each on a line, with its whole reason.
     """
-    from trustgraph_prompt.worker.dead import Choice
+    from trustgraph_prompt.worker.dead_letters.replay import Choice
 
     place: Place | None = None
 
@@ -163,21 +168,21 @@ def show(
     letter: Annotated[
         str, typer.Argument(metavar="ID", help="The id of a letter, as `list` prints it, or of its request.")
     ],
-    flows: looking.FlowsOption = None,
-    flow: looking.FlowOption = None,
+    flows: inspect_broker.FlowsOption = None,
+    flow: inspect_broker.FlowOption = None,
     id: IdOption = "prompt",
     topic: TopicOption = None,
     subscription: SubscriptionOption = None,
     everywhere: EverywhereOption = False,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: looking.AdminUrlOption = None,
+    admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Print a dead letter whole: why it died, its properties, its payload, the terms in it decoded.
 
     Exits with 1 where there is none.
     """
-    from trustgraph_prompt.worker.dead import Choice
+    from trustgraph_prompt.worker.dead_letters.replay import Choice
 
     def tell(found: DeadLetter) -> None:
         if as_json:
@@ -207,8 +212,8 @@ def replay_(
     ] = False,
     error: ErrorOption = None,
     prompt: PromptOption = None,
-    flows: looking.FlowsOption = None,
-    flow: looking.FlowOption = None,
+    flows: inspect_broker.FlowsOption = None,
+    flow: inspect_broker.FlowOption = None,
     id: IdOption = "prompt",
     topic: TopicOption = None,
     subscription: SubscriptionOption = None,
@@ -220,7 +225,7 @@ def replay_(
     stay, and those of other flows are replayed; more at a time than it has room for are lost. Exits with 1
     where nobody is there, or a letter that is named is not, or was too large to be kept whole.
     """
-    from trustgraph_prompt.worker.dead import Choice, replay
+    from trustgraph_prompt.worker.dead_letters.replay import Choice, replay
 
     if letters and all_:
         raise ConfigError("ids and --all: say one of them")
@@ -267,7 +272,7 @@ def _where(
 ) -> Where:
     """The subscriptions that the options name. Raises `ConfigError`."""
     from trustgraph_prompt.broker import topics
-    from trustgraph_prompt.worker.letter import Place
+    from trustgraph_prompt.worker.dead_letters.record import Place
 
     if everywhere and (flow is not None or topic is not None):
         raise ConfigError("looks everywhere: leave out --flow and --topic", where="--all")
@@ -281,7 +286,7 @@ def _where(
         return Where([place], f"of {place.topic}")
     if topic is not None or subscription is not None:
         raise ConfigError("--topic and --subscription belong together")
-    chosen, whose = looking.flows_of(flows, flow, processor=id)
+    chosen, whose = inspect_broker.flows_of(flows, flow, processor=id)
     places = list(dict.fromkeys(map(Place.of, chosen)))
     return Where(places, whose, bundled=not flows, everywhere=everywhere)
 
@@ -303,7 +308,7 @@ def _tell_each(
                 tell(letter)
         return count
 
-    return looking.look(broker, admin_url, tell_all)
+    return inspect_broker.look(broker, admin_url, tell_all)
 
 
 def _facts(letter: DeadLetter) -> dict[str, Any]:

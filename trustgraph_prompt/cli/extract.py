@@ -17,8 +17,8 @@ from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
+    from trustgraph_prompt.extraction.run import Extraction
     from trustgraph_prompt.llm import Provider
-    from trustgraph_prompt.worker.extract import Extraction
 
 HOPELESS = 20
 """So many failures in a row, and nothing more is asked: the server is down, the key is wrong."""
@@ -77,10 +77,10 @@ def command(
     """
     import asyncio
 
-    from trustgraph_prompt.cli.destination import Destination
+    from trustgraph_prompt.cli.extract_summary import Tally
+    from trustgraph_prompt.cli.output_file import Destination
     from trustgraph_prompt.cli.progress import Progress
-    from trustgraph_prompt.cli.tally import Tally
-    from trustgraph_prompt.worker import extract, gather
+    from trustgraph_prompt.extraction import results, run
 
     prompts = options.prompts(templates)
     if not prompt and not any(map(prompts.find, DEFAULT_PROMPTS)):
@@ -95,9 +95,7 @@ def command(
     if "text" in terms:
         raise ConfigError("is the chunk that is asked about, and cannot be given", where="--term text")
     provider = options.provider(script, base_url, model, prefill, native_schema)
-    jobs, skipped = extract.jobs(
-        files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size
-    )
+    jobs, skipped = run.jobs(files, asked, model=_identity(script, model), terms=terms, chunk_size=chunk_size)
     for definition in asked:
         options.require_terms(definition, {"text", *terms})
     if skipped and not jobs:
@@ -106,9 +104,9 @@ def command(
     limits = {definition.id: definition.config.answer_limit for definition in asked}
     tally = Tally(jobs, limits, skipped=[str(error) for error in skipped])
     with Progress(tally) as progress:
-        lines = gather.Lines(destination.write, bare=bare)
+        lines = results.Lines(destination.write, bare=bare)
 
-        def listen(result: gather.Result) -> None:
+        def listen(result: results.Result) -> None:
             lines.add(result)
             tally.add(result)
             progress.update()
@@ -116,7 +114,7 @@ def command(
                 output.note(f"giving up: {HOPELESS} failures in a row")
                 extraction.stop()
 
-        extraction = extract.Extraction(
+        extraction = run.Extraction(
             jobs,
             prompts,
             provider,

@@ -26,7 +26,7 @@ def command(
     All of them are read before the first is written: where one cannot be read, none is changed.
     """
     from trustgraph_prompt import language
-    from trustgraph_prompt.authored import read_text
+    from trustgraph_prompt.config_files import read_text
 
     laid_out = {}
     files = [file for path in paths for file in _files(path)]

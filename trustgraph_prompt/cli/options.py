@@ -283,15 +283,15 @@ def recording(script: str) -> Path:
 
 def prompts(templates: Path | None) -> PromptSet:
     """The prompts of a folder or file, of the bundled one by default. Raises `ConfigError`."""
-    from trustgraph_prompt import bundled
+    from trustgraph_prompt import package_data
     from trustgraph_prompt.prompts import PromptSet, files
 
-    return PromptSet.build(files.load(templates or bundled.templates()))
+    return PromptSet.build(files.load(templates or package_data.templates()))
 
 
 def prompt(prompts: PromptSet, id: str) -> PromptDefinition:
     """The prompt of that id or alias. Raises `ConfigError` where there is none, or where it is refused."""
-    from trustgraph_prompt.authored import suggestion
+    from trustgraph_prompt.errors import suggestion
 
     if refusal := prompts.refused.get(f"template.{id}"):
         raise refusal

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from trustgraph_prompt.cli import output
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.cli.tally import Tally
+    from trustgraph_prompt.cli.extract_summary import Tally
 
 SECONDS_BETWEEN_LINES = 2.0
 

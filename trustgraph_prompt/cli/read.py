@@ -65,7 +65,7 @@ def command(
     """
     if as_json and stream:
         raise ConfigError("prints objects as they come, and --json one value at the end", where="--stream")
-    from trustgraph_prompt.cli.report import Report
+    from trustgraph_prompt.cli.read_report import Report
     from trustgraph_prompt.reader import read
 
     contract = _contract(format, schema, repair)

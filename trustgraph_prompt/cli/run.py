@@ -41,17 +41,17 @@ def command(
     config service, prompts that it does not have from --templates, and each flow's text-completion service is
     asked, unless --base-url says who.
     """
-    from trustgraph_prompt import bundled
+    from trustgraph_prompt import package_data
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker import Prompts, Service, flow, process
-    from trustgraph_prompt.worker.trustgraph import CONCURRENCY, Processor
+    from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
 
     processor = None
     options.check_trustgraph(flows, trustgraph=trustgraph)
     provider = options.providers(script, base_url, model, prefill, native_schema)
     if templates is None and not trustgraph:
-        templates = bundled.templates()
+        templates = package_data.templates()
     entries = files.load(templates) if templates else {}
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
@@ -61,7 +61,7 @@ def command(
         processor = Processor(id, concurrency=concurrency, asks_topics=not answered_here, space=space)
         served = []
     else:
-        served = flow.load(flows or bundled.flows(), processor=id)
+        served = flow.load(flows or package_data.flows(), processor=id)
     prompts = Prompts(entries, {flow.workspace for flow in served})
     raise_first(prompts.base.refused.values())
     service = Service(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from trustgraph_prompt.cli import looking, options, output
-from trustgraph_prompt.cli.commands import Command, Group
+from trustgraph_prompt.cli import inspect_broker, options, output
+from trustgraph_prompt.cli.lazy_commands import Command, Group
 from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ TheirTopicsOption = Annotated[
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt topics check --broker pulsar://localhost:6650")
 def check(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: looking.AdminUrlOption = None,
+    admin_url: inspect_broker.AdminUrlOption = None,
     flows: options.FlowsOption = None,
     trustgraph: TheirTopicsOption = False,
     space: options.SpaceOption = "tg",
@@ -73,7 +73,7 @@ def check(
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt topics create --flows flows/ --dry-run")
 def create(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
-    admin_url: looking.AdminUrlOption = None,
+    admin_url: inspect_broker.AdminUrlOption = None,
     flows: options.FlowsOption = None,
     trustgraph: TheirTopicsOption = False,
     space: options.SpaceOption = "tg",
@@ -135,15 +135,15 @@ async def _carry_out(admin: PulsarAdmin, plan: list[Step]) -> None:
 
 def _wanted(flows: Path | None, id: str, topic: str, space: str | None) -> Layout:
     """What flows need, or TrustGraph in its `space`. Raises `ConfigError`."""
-    from trustgraph_prompt import bundled
+    from trustgraph_prompt import package_data
     from trustgraph_prompt.broker.pulsar.admin import Layout
     from trustgraph_prompt.worker import flow
-    from trustgraph_prompt.worker.layout import layout
+    from trustgraph_prompt.worker.required_topics import layout
 
     options.check_trustgraph(flows, trustgraph=space is not None)
     if space is not None:
         return Layout.of_trustgraph(space)
-    return layout(flow.load(flows or bundled.flows(), processor=id), topic)
+    return layout(flow.load(flows or package_data.flows(), processor=id), topic)
 
 
 def _needs_nothing(broker: str) -> bool:
@@ -158,7 +158,7 @@ def _on_admin(broker: str, url: str | None, action: Callable[[PulsarAdmin], Awai
     import asyncio
 
     async def act() -> T:
-        async with looking.admin(broker, url) as admin:
+        async with inspect_broker.admin(broker, url) as admin:
             return await action(admin)
 
     return asyncio.run(act())

@@ -11,9 +11,9 @@ from itertools import chain
 from typing import Any
 
 from trustgraph_prompt.contract.coerce import type_of
-from trustgraph_prompt.contract.layout import Choice, Layout, Place, Schema
-from trustgraph_prompt.contract.meter import VALUE, Meter, TooMuchError
+from trustgraph_prompt.contract.judging_meter import VALUE, Meter, TooMuchError
 from trustgraph_prompt.contract.references import within
+from trustgraph_prompt.contract.schema_map import Choice, Layout, Place, Schema
 from trustgraph_prompt.contract.validator import Validator
 
 _LOOK = 800  # steps of a look at a value or a schema, a microsecond or two

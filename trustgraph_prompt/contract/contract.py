@@ -10,24 +10,24 @@ from itertools import islice
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from trustgraph_prompt.contract.branches import branches_of, declares, discriminator_of
+from trustgraph_prompt.contract.alternatives import branches_of, declares, discriminator_of
+from trustgraph_prompt.contract.canonical_schema import digest, shown
 from trustgraph_prompt.contract.conform import Decode, decoded
 from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
+from trustgraph_prompt.contract.grounded_keys import Sources
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
 from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
+from trustgraph_prompt.contract.judging_meter import MAX_CALL, Meter, TooMuchError
 from trustgraph_prompt.contract.limits import Limits
-from trustgraph_prompt.contract.meter import MAX_CALL, Meter, TooMuchError
-from trustgraph_prompt.contract.normal import digest, shown
-from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.schema import Schema, plain_schema
-from trustgraph_prompt.contract.sources import Sources
 from trustgraph_prompt.contract.versions import PROPERTY, Version, Versioned, Versions, parse_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
+from trustgraph_prompt.json_text.pointer import pointer
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.contract.grounded import Grounded
+    from trustgraph_prompt.contract.grounding import Grounded
     from trustgraph_prompt.contract.types import Build
 
 Format = Literal["text", "json", "jsonl"]
@@ -203,7 +203,7 @@ class Contract:
 
         Raises `LanguageError`, which points at line and column.
         """
-        from trustgraph_prompt.contract.language import placed, schemas_of
+        from trustgraph_prompt.contract.from_language import placed, schemas_of
 
         file, schemas = schemas_of(source, types or {})
         contracts = {}

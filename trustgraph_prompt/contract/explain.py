@@ -8,13 +8,13 @@ from typing import Any
 
 import jsonschema_rs
 
-from trustgraph_prompt.contract.branches import Union, branches_of, chosen_by, discriminator_of
-from trustgraph_prompt.contract.meter import Meter, TooMuchError
-from trustgraph_prompt.contract.pointer import follow, pointer
+from trustgraph_prompt.contract.alternatives import Union, branches_of, chosen_by, discriminator_of
+from trustgraph_prompt.contract.judging_meter import Meter, TooMuchError
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.surrogates import judged, readable
 from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.json_text.pointer import follow, pointer
 
 MAX_ISSUES = 20
 MAX_ERRORS = 200  # of one value that are looked at

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from trustgraph_prompt.contract.conform import Conformer, Decode
 from trustgraph_prompt.contract.explain import MAX_ISSUES, explain, unexpected
 from trustgraph_prompt.contract.invariants import Rule, failures
-from trustgraph_prompt.contract.meter import Meter, TooMuchError
+from trustgraph_prompt.contract.judging_meter import Meter, TooMuchError
 from trustgraph_prompt.contract.schema import Schema, compile_schema
 from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.validator import Validator

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trustgraph_prompt.contract.meter import MAX_STEPS
+from trustgraph_prompt.contract.judging_meter import MAX_STEPS
 from trustgraph_prompt.errors import ContractError
 
 DEEPEST = 1_000  # the decoder gives up a little later, the validator crashes at some tens of thousands

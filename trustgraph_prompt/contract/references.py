@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from trustgraph_prompt.contract.pointer import follow, pointer, steps
 from trustgraph_prompt.errors import ContractError
+from trustgraph_prompt.json_text.pointer import follow, pointer, steps
 
 BY_NAME = frozenset(
     ("properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions")

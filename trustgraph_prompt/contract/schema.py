@@ -12,11 +12,11 @@ import jsonschema_rs
 import orjson
 
 from trustgraph_prompt.contract.explain import cut, why
-from trustgraph_prompt.contract.pointer import pointer
+from trustgraph_prompt.contract.misspellings import check_spelling, check_types
 from trustgraph_prompt.contract.references import Path, References
-from trustgraph_prompt.contract.spelling import check_spelling, check_types
 from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import ContractError
+from trustgraph_prompt.json_text.pointer import pointer
 
 MAX_DEPTH = 100
 MAX_NODES = 10_000

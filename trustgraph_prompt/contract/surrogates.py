@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from trustgraph_prompt.contract.meter import TooMuchError
+from trustgraph_prompt.contract.judging_meter import TooMuchError
 
 T = TypeVar("T")
 

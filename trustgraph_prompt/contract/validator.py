@@ -10,11 +10,11 @@ from urllib.parse import quote
 import jsonschema_rs
 import orjson
 
-from trustgraph_prompt.contract.branches import Union
-from trustgraph_prompt.contract.effort import Effort
-from trustgraph_prompt.contract.meter import MAX_CALL, MAX_STEPS, Meter, TooMuchError
-from trustgraph_prompt.contract.pointer import pointer
+from trustgraph_prompt.contract.alternatives import Union
+from trustgraph_prompt.contract.judging_meter import MAX_CALL, MAX_STEPS, Meter, TooMuchError
 from trustgraph_prompt.contract.references import Path, References
+from trustgraph_prompt.contract.validation_cost import Effort
+from trustgraph_prompt.json_text.pointer import pointer
 
 _EXPLAINED = 40_000  # steps; each subschema may find an error, which takes a kilobyte or two
 _EXPLANATION = 100  # times the steps of the verdict: an error takes microseconds

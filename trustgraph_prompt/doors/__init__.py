@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from trustgraph_prompt.doors.manager import PromptManager
 from trustgraph_prompt.doors.prompt import Prompt
-from trustgraph_prompt.doors.response_format import ResponseFormatParams
 from trustgraph_prompt.doors.sections import MarkdownSection
 from trustgraph_prompt.doors.structured_output import (
     RenderedPrompt,
+    ResponseFormatParams,
     StructuredOutputConfig,
     parse_structured_output,
 )

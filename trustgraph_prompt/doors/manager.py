@@ -15,9 +15,9 @@ from typing import Any, cast, get_args
 
 import orjson
 
-from trustgraph_prompt.beside import beside
+from trustgraph_prompt.background import beside
 from trustgraph_prompt.contract import Contract, Format
-from trustgraph_prompt.contract.grounded import grounded
+from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.errors import ConfigError, ContractError, Issue, PromptError, Reason, RenderError
 from trustgraph_prompt.prompts import PromptDefinition, Template, answer_format
 from trustgraph_prompt.prompts.definition import SYSTEM, TRUSTGRAPH_ALIASES, AnswerFormat, system_template

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get
 from weakref import WeakValueDictionary
 
 from trustgraph_prompt.doors.prompt_entry import defined, entry_of
-from trustgraph_prompt.doors.response_format import ResponseFormatSection
 from trustgraph_prompt.doors.sections import MarkdownSection, Placed, placed
-from trustgraph_prompt.doors.structured_output import Container, RenderedPrompt, StructuredOutputConfig
+from trustgraph_prompt.doors.structured_output import (
+    Container,
+    RenderedPrompt,
+    ResponseFormatSection,
+    StructuredOutputConfig,
+)
 from trustgraph_prompt.errors import ContractError, PromptRenderError, PromptValidationError
 from trustgraph_prompt.prompts import PromptDefinition
 

@@ -1,4 +1,4 @@
-"""What a prompt declares of its answer, and answers as what was declared (seed 4), read by the one reader."""
+"""What a prompt declares of its answer, the section that says so, and answers read by it (weakincentives)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.held import held_to
+from trustgraph_prompt.contract.server_schema import held_to
+from trustgraph_prompt.doors.sections import MarkdownSection
 from trustgraph_prompt.errors import ContractError, OutputParseError, StructuredOutputInvalid
 from trustgraph_prompt.reader import read
 
@@ -114,3 +115,32 @@ def _parse_error(
         output_content=text,
         cause=invalid,
     )
+
+
+@dataclass(slots=True)
+class ResponseFormatParams:
+    """What the section says of the answer; the clause is ". Do not add extra keys." or "."."""
+
+    article: Literal["a", "an"]
+    container: Container
+    extra_clause: str
+
+
+class ResponseFormatSection(MarkdownSection[ResponseFormatParams]):
+    """How the answer is to be written. Its words are seed 4's."""
+
+    def __init__(self, output: StructuredOutputConfig) -> None:
+        super().__init__(
+            title="Response Format",
+            key="response-format",
+            template="""
+            Return ONLY a single fenced JSON code block. Do not include any text
+            before or after the block.
+
+            The top-level JSON value MUST be ${article} ${container} that matches the fields
+            of the expected schema${extra_clause}
+            """,
+            default_params=ResponseFormatParams(
+                "an", output.container, "." if output.allow_extra_keys else ". Do not add extra keys."
+            ),
+        )

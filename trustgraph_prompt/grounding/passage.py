@@ -11,13 +11,7 @@ from heapq import merge
 from itertools import islice
 from typing import NamedTuple
 
-from trustgraph_prompt.grounding.index import (
-    MOST_PLACES,
-    Index,
-    says_something,
-    stands_alone,
-    tries_for,
-)
+from trustgraph_prompt.grounding.index import MOST_PLACES, Index, says_something, stands_alone, tries_for
 from trustgraph_prompt.grounding.stop_words import STOP_WORDS
 from trustgraph_prompt.grounding.words import NUMBER, UNSPACED, words
 

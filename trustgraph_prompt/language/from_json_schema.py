@@ -9,22 +9,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from trustgraph_prompt.errors import excerpt
-from trustgraph_prompt.language.check import MAX_SCHEMAS, check
-from trustgraph_prompt.language.check_field import check_field
-from trustgraph_prompt.language.from_json_type import Schema, Types
-from trustgraph_prompt.language.inherit import Schemas, discriminator
+from trustgraph_prompt.json_text.pointer import steps
+from trustgraph_prompt.language.check import MAX_SCHEMAS, check, check_field
+from trustgraph_prompt.language.from_json_type import Schema, Types, description_of, refuse, within
+from trustgraph_prompt.language.inheritance import Schemas, discriminator
 from trustgraph_prompt.language.names import Names
-from trustgraph_prompt.language.nodes import (
-    Default,
-    File,
-    Optional,
-    SchemaDef,
-    SchemaField,
-    nullable,
-)
+from trustgraph_prompt.language.nodes import Default, File, Optional, SchemaDef, SchemaField, nullable
 from trustgraph_prompt.language.scalars import RESERVED
-from trustgraph_prompt.language.spell import NAME
-from trustgraph_prompt.language.unsayable import description_of, refuse, within
+from trustgraph_prompt.language.write import NAME
 
 _DEFINITIONS = ("$defs", "definitions")
 _OF_THE_WHOLE = frozenset(("$schema", "$id", *_DEFINITIONS))
@@ -160,7 +152,7 @@ class _Whole:
     def _key(self, reference: Any, path: str) -> str:
         """The definition that a reference names."""
         match = _REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
-        key = match[1].replace("~1", "/").replace("~0", "~") if match else ""
+        key = steps(f"/{match[1]}")[0] if match else ""
         if match is None or key not in self._definitions:
             refuse(path, "this leads to no definition", reference, "#/$defs/ and a name")
         return key

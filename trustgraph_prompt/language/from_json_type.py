@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
+from trustgraph_prompt.errors import LanguageError
+from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.language.constraints import KINDS, ORDER, json_type, keywords_of, type_of
 from trustgraph_prompt.language.nodes import (
     Annotated,
@@ -20,7 +22,25 @@ from trustgraph_prompt.language.nodes import (
     nullable,
 )
 from trustgraph_prompt.language.scalars import SCALARS
-from trustgraph_prompt.language.unsayable import description_of, refuse, within
+
+
+def refuse(path: str, message: str, found: Any = None, expected: str | None = None) -> NoReturn:
+    """Raise `LanguageError`; `path` is the JSON Pointer of what cannot be said."""
+    raise LanguageError(message, path=path, found=found, expected=expected)
+
+
+def description_of(schema: Mapping[str, Any], path: str) -> str | None:
+    """What a schema at `path` says of itself. Raises `LanguageError` for what is no text."""
+    said = schema.get("description")
+    if not isinstance(said, str | None):
+        refuse(within(path, "description"), "this is not a description", said, "a string")
+    return said
+
+
+def within(path: str, *steps: str | int) -> str:
+    """The JSON Pointer of a part of what stands at `path`."""
+    return path + pointer(steps)
+
 
 MAX_STEPS = 10_000
 """Subschemas that are read of one schema: where several references lead to one, it counts for each."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from trustgraph_prompt.errors import suggestion
 from trustgraph_prompt.language.scalars import RESERVED, SCALARS
 
 MAX_NAME = 100
@@ -38,7 +38,7 @@ class Names(NamedTuple):
     def similar(self, name: str) -> str:
         """`, did you mean …?` for the name of a type that is none."""
         if name in _MEANT:
-            return f", did you mean {_MEANT[name]}?"
+            return f", did you mean {_MEANT[name]!r}?"
         return suggestion(name, (*self.schemas, *self.types, *SCALARS))
 
 
@@ -50,12 +50,6 @@ class Named(Protocol):
 
 
 NamedNode = TypeVar("NamedNode", bound=Named)
-
-
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """`, did you mean …?` where one of the known names is near, else nothing."""
-    near = difflib.get_close_matches(name, known, n=1)
-    return f", did you mean {near[0]}?" if near else ""
 
 
 def twice(nodes: Iterable[NamedNode]) -> Iterator[tuple[NamedNode, NamedNode]]:

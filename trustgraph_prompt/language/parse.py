@@ -11,10 +11,10 @@ from typing import Any
 
 from trustgraph_prompt.errors import without_frames
 from trustgraph_prompt.language.check import check
-from trustgraph_prompt.language.merge import merged
+from trustgraph_prompt.language.merge_prompts import merged
 from trustgraph_prompt.language.nodes import File, Position, Scalar, SchemaDef, SchemaField
 from trustgraph_prompt.language.problem import MAX_PROBLEMS, Problem, TooLarge, complain
-from trustgraph_prompt.language.quoted import QUOTED
+from trustgraph_prompt.language.string_literals import QUOTED
 
 MAX_SOURCE = 1024 * 1024
 """Characters that a text may have."""
@@ -55,7 +55,7 @@ def read(source: str) -> tuple[File, list[Problem]]:
 
 def _read(source: str) -> tuple[File, list[Problem], _Lost]:
     """As `read`; also the names of what could not be read."""
-    from trustgraph_prompt.language.grammar import read_tree
+    from trustgraph_prompt.language.tree_builder import read_tree
 
     problems: list[Problem] = []
     lost: _Lost = {"schema": set(), "prompt": set()}
@@ -101,7 +101,7 @@ def _without_broken(text: str, problem: Problem, problems: list[Problem], lost: 
 
     What is wrong with them, and what they are called, is added to the others. Raises `TooLarge`.
     """
-    from trustgraph_prompt.language.grammar import read_tree
+    from trustgraph_prompt.language.tree_builder import read_tree
 
     lines = text.split("\n")
     begins = [1, *_lines_of_statements(text), len(lines)]

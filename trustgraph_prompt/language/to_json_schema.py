@@ -1,4 +1,4 @@
-"""The tree of a file as JSON Schema (2020-12)."""
+"""Converts a parsed file to JSON Schema (2020-12), and locates a place of that schema in the text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any
 
+from trustgraph_prompt.json_text.pointer import steps
 from trustgraph_prompt.language.constraints import keywords_of, type_of
-from trustgraph_prompt.language.inherit import Schemas, discriminator
+from trustgraph_prompt.language.inheritance import Schemas, discriminator
 from trustgraph_prompt.language.nodes import (
     Annotated,
     Constraint,
@@ -17,6 +18,7 @@ from trustgraph_prompt.language.nodes import (
     MapOf,
     Name,
     Optional,
+    Position,
     Scalar,
     SchemaField,
     TypeExpr,
@@ -156,3 +158,19 @@ def _choice(literals: list[Literal]) -> JsonSchema:
     kinds = {type(value) for value in values}
     said: JsonSchema = {"const": values[0]} if len(values) == 1 else {"enum": values}
     return {**said, "type": _JSON_TYPES[kinds.pop()]} if len(kinds) == 1 else said
+
+
+def locate(file: File, schema: str, pointer: str) -> Position | None:
+    """The place of a field, or of its constraint, by a pointer into `to_json_schema(file, schema)`; else that
+    of the schema that the pointer leads into, None where it leads to nothing that was read."""
+    schemas, path = Schemas(file), steps(pointer)
+    if path[:1] == ["$defs"]:
+        schema, path = "".join(path[1:2]), path[2:]
+    if schema not in schemas.by_name:
+        return None
+    if path[:1] == ["properties"]:
+        for field in schemas.fields(schema):
+            if [field.name] == path[1:2]:
+                named = (one.at for one in field.constraints if one.name == path[-1])
+                return next(named, field.at)
+    return schemas[schema].at

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.limiter import Limiter
-from trustgraph_prompt.llm.limits import Limits
 from trustgraph_prompt.llm.provider import Provider
+from trustgraph_prompt.llm.rate_limits import Limits
 from trustgraph_prompt.llm.records import (
     Call,
     Delta,
@@ -24,7 +24,7 @@ from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy
 from trustgraph_prompt.llm.scripted import ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.llm.timeout import Timeout
-from trustgraph_prompt.llm.topic import TopicProvider
+from trustgraph_prompt.llm.topic_provider import TopicProvider
 
 if TYPE_CHECKING:
     from trustgraph_prompt.llm.openai import OpenAIProvider

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from trustgraph_prompt.authored import read_text
+from trustgraph_prompt.config_files import read_text
 from trustgraph_prompt.errors import ConfigError
 
 

@@ -7,11 +7,11 @@ from contextlib import aclosing
 
 from trustgraph_prompt.errors import ProviderRateLimit
 from trustgraph_prompt.llm.circuit import ProviderAway
-from trustgraph_prompt.llm.heard import Heard
-from trustgraph_prompt.llm.limits import Limits
+from trustgraph_prompt.llm.delta_accumulator import Heard
 from trustgraph_prompt.llm.provider import Around, Provider
+from trustgraph_prompt.llm.rate_limits import Limits
 from trustgraph_prompt.llm.records import Call, Delta
-from trustgraph_prompt.llm.tokens import estimate_question
+from trustgraph_prompt.llm.token_estimates import estimate_question
 
 
 class Limiter(Around):

@@ -15,7 +15,7 @@ from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidRequest, excerpt
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.records import Call, Delta, FinishReason, Identity
-from trustgraph_prompt.llm.tokens import estimate_usage
+from trustgraph_prompt.llm.token_estimates import estimate_usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,9 @@ class ScriptedProvider(Completer):
     @classmethod
     def load(cls, path: str | Path) -> ScriptedProvider:
         """A provider for a recording. Raises `ConfigError` that says which line is wrong, and how."""
-        from trustgraph_prompt.llm import recording
+        from trustgraph_prompt.llm import recordings
 
-        return cls(recording.read(Path(path)), name=str(path))
+        return cls(recordings.read(Path(path)), name=str(path))
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """The answer in pieces. Raises `ProviderInvalidRequest` where none is written for the question."""

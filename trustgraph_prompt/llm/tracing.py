@@ -15,7 +15,7 @@ from opentelemetry import context
 from opentelemetry.trace import SpanKind, StatusCode, Tracer, set_span_in_context
 
 from trustgraph_prompt.errors import ProviderError
-from trustgraph_prompt.llm.heard import Heard
+from trustgraph_prompt.llm.delta_accumulator import Heard
 from trustgraph_prompt.llm.provider import Around, Provider
 from trustgraph_prompt.llm.records import Call, Delta, Identity, ImageBlock, Message, TextBlock
 

@@ -6,7 +6,7 @@ import json
 import re
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.branches import branches_of
+from trustgraph_prompt.contract.alternatives import branches_of
 from trustgraph_prompt.contract.references import References
 
 TERM = "answer_format"

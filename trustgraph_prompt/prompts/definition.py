@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from trustgraph_prompt.authored import check
+from trustgraph_prompt.config_files import check
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.held import held_to
+from trustgraph_prompt.contract.server_schema import held_to
 from trustgraph_prompt.errors import (
     ContractError,
     PromptError,
@@ -24,7 +24,7 @@ from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
-from trustgraph_prompt.prompts.limits import Meter, check_terms
+from trustgraph_prompt.prompts.render_limits import Meter, check_terms
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")

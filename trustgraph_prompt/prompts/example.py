@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.prompts.places import Places
+from trustgraph_prompt.prompts.source_map import Places
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",

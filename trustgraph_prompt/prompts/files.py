@@ -9,13 +9,13 @@ from typing import Any
 
 import orjson
 
-from trustgraph_prompt.authored import check, read_text, read_yaml
+from trustgraph_prompt.config_files import check, read_text, read_yaml
 from trustgraph_prompt.errors import ConfigError, PromptError, raise_first
 from trustgraph_prompt.prompts.definition import PromptDefinition
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.example import Example
-from trustgraph_prompt.prompts.places import Places
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY, PromptSet
+from trustgraph_prompt.prompts.source_map import Places
 
 __all__ = ["PromptFiles", "load", "read", "together"]
 

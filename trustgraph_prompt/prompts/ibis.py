@@ -13,7 +13,7 @@ from jinja2 import ChainableUndefined, nodes
 
 from trustgraph_prompt.errors import RenderError
 from trustgraph_prompt.prompts import filters
-from trustgraph_prompt.prompts.ibis_syntax import parse
+from trustgraph_prompt.prompts.ibis_parser import parse
 from trustgraph_prompt.prompts.sandbox import Sandbox
 
 

@@ -9,7 +9,7 @@ from jinja2 import ChainableUndefined, Undefined, nodes
 
 from trustgraph_prompt.prompts import filters
 from trustgraph_prompt.prompts.sandbox import Sandbox
-from trustgraph_prompt.prompts.whole_lines import WholeLineLexer
+from trustgraph_prompt.prompts.whole_line_tags import WholeLineLexer
 
 _OPENS = re.compile(r"\{(?=[{%#]|\Z)")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from trustgraph_prompt.authored import check
-from trustgraph_prompt.contract.language import parse_whole
+from trustgraph_prompt.config_files import check
+from trustgraph_prompt.contract.from_language import parse_whole
 from trustgraph_prompt.errors import (
     ConfigError,
     LanguageError,
@@ -17,15 +17,15 @@ from trustgraph_prompt.errors import (
     raise_first,
 )
 from trustgraph_prompt.language import File, locate, to_json_schema
-from trustgraph_prompt.language.merge import merged
+from trustgraph_prompt.language.merge_prompts import merged
 from trustgraph_prompt.language.nodes import ListOf, Name, Position, PromptDef
 from trustgraph_prompt.language.parse import read
 from trustgraph_prompt.prompts import example
 from trustgraph_prompt.prompts.definition import PromptDefinition, system_template
 from trustgraph_prompt.prompts.entry import SCHEMA
 from trustgraph_prompt.prompts.example import Example
-from trustgraph_prompt.prompts.places import Places
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
+from trustgraph_prompt.prompts.source_map import Places
 from trustgraph_prompt.prompts.template import Template
 
 Types = Mapping[str, Mapping[str, Any]]

@@ -15,7 +15,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from trustgraph_prompt.errors import RenderError
 from trustgraph_prompt.prompts import filters
-from trustgraph_prompt.prompts.limits import PART, Meter, weight
+from trustgraph_prompt.prompts.render_limits import PART, Meter, weight
 
 
 class Rendering(runtime.Context):

@@ -12,13 +12,13 @@ import jinja2
 from jinja2 import nodes
 
 from trustgraph_prompt.errors import RenderError, RenderTooLong, TemplateError
-from trustgraph_prompt.prompts.allowed import Metered, check
+from trustgraph_prompt.prompts.allowlist import Metered, check
 from trustgraph_prompt.prompts.ibis import Ibis
 from trustgraph_prompt.prompts.jinja import Jinja
-from trustgraph_prompt.prompts.left_open import left_open
-from trustgraph_prompt.prompts.limits import Meter, check_terms
-from trustgraph_prompt.prompts.needs import Needs, needs
+from trustgraph_prompt.prompts.render_limits import Meter, check_terms
 from trustgraph_prompt.prompts.sandbox import Rendering, Sandbox
+from trustgraph_prompt.prompts.template_terms import Needs, needs
+from trustgraph_prompt.prompts.unclosed_blocks import left_open
 
 Dialect = Literal["jinja", "ibis"]
 

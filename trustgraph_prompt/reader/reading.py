@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trustgraph_prompt.contract import Contract, Format
-from trustgraph_prompt.contract.grounded import grounded
+from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.reader.objects import Objects, clean_lines
-from trustgraph_prompt.reader.outcome import CallReport, Outcome
-from trustgraph_prompt.reader.single import read_value
+from trustgraph_prompt.outcome import CallReport, Outcome
+from trustgraph_prompt.reader.read_json import read_value
+from trustgraph_prompt.reader.read_jsonl import Objects, clean_lines
 from trustgraph_prompt.reader.truncation import cut_short
 
 _BOM = "\ufeff"

@@ -14,16 +14,17 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.contract import Limits
-from trustgraph_prompt.reader import grammar, landmarks
-from trustgraph_prompt.reader.complete import FIRST_OF, Complete, Whole
-from trustgraph_prompt.reader.damage import Damage, next_value
+from trustgraph_prompt.json_text import grammar
+from trustgraph_prompt.json_text.locate import Span
+from trustgraph_prompt.reader import markers
+from trustgraph_prompt.reader.broken_values import Damage, next_value
+from trustgraph_prompt.reader.complete_values import FIRST_OF, Complete, Whole
 from trustgraph_prompt.reader.decode import value_of
-from trustgraph_prompt.reader.finds import Find, Finds, Kind, Values
-from trustgraph_prompt.reader.place import Span
-from trustgraph_prompt.reader.value import OpenValue, Progress, Raw
+from trustgraph_prompt.reader.open_value import OpenValue, Progress, Raw
+from trustgraph_prompt.reader.scan_results import Find, Finds, Kind, Values
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.reader.repair import Reading
+    from trustgraph_prompt.reader.repair.accepted import Reading
 
 _MOST_CANDIDATES = 1_000  # values, where one is looked for
 SLICE = 65_536  # characters that are gone through at once
@@ -80,7 +81,7 @@ class Scanner:
         self._limits = limits
         self._finds = Finds(_MOST_CANDIDATES if arrays else limits.objects)
         self._complete = Complete(limits.depth, names_wrapper)
-        self._roots = landmarks.VALUES if arrays else landmarks.OBJECTS
+        self._roots = markers.VALUES if arrays else markers.OBJECTS
         self._repair = repair
         self._may_repair = _MOST_REREAD if repair else 0
         self._between: list[str] = []
@@ -227,7 +228,7 @@ class Scanner:
                 passed = position
                 if window[start + 1] == "/":
                     self._end_thinking(position)
-                    if more := landmarks.MORE_ENDS.match(window, position):
+                    if more := markers.MORE_ENDS.match(window, position):
                         passed = position = more.end()
                         between.append(more[0])
                         self._end_thinking(position)
@@ -237,7 +238,7 @@ class Scanner:
                 else:
                     self._in_aside = True
                     self._finds.mark_aside()
-                    position = grammar.end_of(landmarks.MORE_ASIDES, window, position)
+                    position = grammar.end_of(markers.MORE_ASIDES, window, position)
             elif position < len(window) or self._final:
                 position = self._pass_fences(start, position)
             else:
@@ -245,21 +246,21 @@ class Scanner:
                 return None
         end = len(window)
         if position < end and not self._final:
-            end = landmarks.begins(window, position)
+            end = markers.begins(window, position)
         self._leave(passed, end)
         return None
 
     def _pass_fences(self, start: int, end: int) -> int:
         """Pass the fence from `start` to `end`, and those that follow before anything else, and say where."""
         window, many = self._window, 1
-        if more := landmarks.MORE_FENCES.match(window, end):
+        if more := markers.MORE_FENCES.match(window, end):
             end = more.end()
             if end == len(window) and not self._final:
                 end = len(window.rstrip(window[-1]))  # the last one may go on
-            many = len(landmarks.FENCE.findall(window, start, end))
+            many = len(markers.FENCE.findall(window, start, end))
         self.fenced ^= many % 2 == 1
         self.fences.append(
-            Span(self._passed + start, self._passed + grammar.end_of(landmarks.PLAIN, window, end))
+            Span(self._passed + start, self._passed + grammar.end_of(markers.PLAIN, window, end))
         )
         self._finds.end_run()
         return end
@@ -389,7 +390,7 @@ class Scanner:
 
     def _think(self, position: int) -> int | None:
         """In thinking: nothing counts until it ends."""
-        if match := landmarks.END_OF_THINKING.search(self._window, position):
+        if match := markers.END_OF_THINKING.search(self._window, position):
             self._mode = Scanner._search
             self.thought = self._passed + match.end()
             self._behind = len(self._between)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from trustgraph_prompt.wire.coding import decode, encode, take
+from trustgraph_prompt.wire.records import decode, encode, take
 
 
 @dataclass(frozen=True, slots=True)

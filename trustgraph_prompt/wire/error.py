@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from trustgraph_prompt.wire.coding import take, take_if_any
+from trustgraph_prompt.wire.records import take, take_if_any
 
 
 @dataclass(frozen=True, slots=True)

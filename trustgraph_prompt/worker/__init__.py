@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trustgraph_prompt.worker.answer import Answer
-from trustgraph_prompt.worker.config import Prompts
+from trustgraph_prompt.worker.config.config_topic import Prompts
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
+from trustgraph_prompt.worker.messages.answer import Answer
 from trustgraph_prompt.worker.process import Service
 from trustgraph_prompt.worker.worker import Worker
 

@@ -14,7 +14,7 @@ from tenacity.wait import WaitBaseT
 
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 from trustgraph_prompt.retrying import error_of, retrying
-from trustgraph_prompt.worker.health import lasting
+from trustgraph_prompt.worker.telemetry.health import lasting
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from math import isnan
 from pathlib import Path
 from typing import Any, Literal
 
-from trustgraph_prompt import bundled
-from trustgraph_prompt.authored import check, read_yaml
+from trustgraph_prompt import package_data
 from trustgraph_prompt.broker import topics
+from trustgraph_prompt.config_files import check, read_yaml
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 
@@ -344,5 +344,5 @@ def _outputs(flow: Flow) -> dict[str, str | None]:
 @cache
 def schema() -> dict[str, Any]:
     """The JSON Schema of a flow file."""
-    document: dict[str, Any] = json.loads((bundled.flows() / "flow.schema.json").read_text())
+    document: dict[str, Any] = json.loads((package_data.flows() / "flow.schema.json").read_text())
     return document

@@ -9,13 +9,13 @@ from functools import partial
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import BrokerError
-from trustgraph_prompt.worker import logs
 from trustgraph_prompt.worker.backoff import unless_stopped
-from trustgraph_prompt.worker.delivery import Delivery
-from trustgraph_prompt.worker.desk import Desk
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.settle import Settler
-from trustgraph_prompt.worker.tracing import Tell
+from trustgraph_prompt.worker.request.delivery import Delivery
+from trustgraph_prompt.worker.request.settle import Settler
+from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.telemetry import logs
+from trustgraph_prompt.worker.telemetry.tracing import Tell
 
 log = logging.getLogger(__name__)
 

@@ -14,21 +14,21 @@ from functools import partial
 
 from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker import Broker, urls
+from trustgraph_prompt.broker.caller_pool import Callers
 from trustgraph_prompt.llm import Limiter, Limits, Provider
 from trustgraph_prompt.llm.circuit import Circuit
-from trustgraph_prompt.worker import config, logs, tracing
 from trustgraph_prompt.worker.backoff import until_stopped
-from trustgraph_prompt.worker.call_metrics import Metered
-from trustgraph_prompt.worker.callers import Callers
 from trustgraph_prompt.worker.circuits import Circuits
-from trustgraph_prompt.worker.config import Prompts
+from trustgraph_prompt.worker.config.config_topic import TOPIC, Prompts
+from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.health import Health, lasting
-from trustgraph_prompt.worker.metrics import Metrics
 from trustgraph_prompt.worker.providers import Providers
-from trustgraph_prompt.worker.tracing import Tracing
-from trustgraph_prompt.worker.trustgraph import Processor
-from trustgraph_prompt.worker.trustgraph.metrics import TrustGraphMetrics
+from trustgraph_prompt.worker.telemetry import logs, tracing
+from trustgraph_prompt.worker.telemetry.call_metrics import Metered
+from trustgraph_prompt.worker.telemetry.health import Health, lasting
+from trustgraph_prompt.worker.telemetry.metrics import Metrics
+from trustgraph_prompt.worker.telemetry.tracing import Tracing
+from trustgraph_prompt.worker.telemetry.trustgraph_metrics import TrustGraphMetrics
 from trustgraph_prompt.worker.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Service:
     provider: Callable[[str | None], Provider]
     limits: Limits = field(default_factory=Limits)
     cache: Cache | None = None
-    config_topic: str | None = config.TOPIC
+    config_topic: str | None = TOPIC
     processor: Processor | None = None
     drain_timeout: float = 30.0
     ready_without_model: bool = False
@@ -164,7 +164,7 @@ async def _run(service: Service, address: str | None) -> None:
     async with AsyncExitStack() as closing:
         closing.enter_context(signals(service.stopping))
         if address is not None:
-            from trustgraph_prompt.worker import http  # aiohttp takes its time to import
+            from trustgraph_prompt.worker.telemetry import http  # aiohttp takes its time to import
 
             bound = await closing.enter_async_context(http.serve(address, service.health, service.metrics))
             log.info("serving /livez, /readyz and /metrics", extra={"http": bound})

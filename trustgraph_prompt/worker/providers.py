@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from trustgraph_prompt.broker.caller_pool import Callers
 from trustgraph_prompt.errors import FlowError
 from trustgraph_prompt.llm import Provider, TopicProvider, api_key
-from trustgraph_prompt.worker.callers import Callers
 from trustgraph_prompt.worker.flow import Flow, ProviderChoice, TopicChoice
 
 Choice = tuple[ProviderChoice | TopicChoice | None, str | None]

@@ -6,25 +6,25 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 
-from trustgraph_prompt import descriptors
+from trustgraph_prompt import file_descriptors
 from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker import Broker
+from trustgraph_prompt.broker.producer_pool import Producers
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.worker import config
 from trustgraph_prompt.worker.backoff import until_stopped
 from trustgraph_prompt.worker.circuits import Circuits
-from trustgraph_prompt.worker.config import ConfigTopic, Prompts
-from trustgraph_prompt.worker.desk import Desk
+from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic, Prompts
+from trustgraph_prompt.worker.config.trustgraph_flows import Processor
+from trustgraph_prompt.worker.config.trustgraph_service import ConfigService
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.health import Health
+from trustgraph_prompt.worker.flow_set import Serving
 from trustgraph_prompt.worker.loop import SECONDS_BEFORE_ANOTHER
-from trustgraph_prompt.worker.metrics import Metrics
-from trustgraph_prompt.worker.producers import Producers
-from trustgraph_prompt.worker.serving import Serving
-from trustgraph_prompt.worker.tracing import Tracing
-from trustgraph_prompt.worker.trustgraph import ConfigService, Processor
-from trustgraph_prompt.worker.watch import Watch
+from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.telemetry.health import Health
+from trustgraph_prompt.worker.telemetry.metrics import Metrics
+from trustgraph_prompt.worker.telemetry.tracing import Tracing
+from trustgraph_prompt.worker.telemetry.watch import Watch
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Worker:
         provider: Callable[[Flow], Provider],
         *,
         released: Callable[[Flow], Awaitable[None]] | None = None,
-        config_topic: str | None = config.TOPIC,
+        config_topic: str | None = TOPIC,
         processor: Processor | None = None,
         fetched: Callable[[int], None] = lambda version: None,
         drain_timeout: float = 30.0,
@@ -189,5 +189,5 @@ class Worker:
 
 
 async def _can_open() -> None:
-    if (shortage := descriptors.shortage()) is not None:
+    if (shortage := file_descriptors.shortage()) is not None:
         raise shortage

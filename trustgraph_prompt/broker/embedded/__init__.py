@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from trustgraph_prompt.broker.embedded.broker import EmbeddedBroker
-from trustgraph_prompt.broker.embedded.place import MEMORY
+from trustgraph_prompt.broker.embedded.database_file import MEMORY
 
 __all__ = ["MEMORY", "EmbeddedBroker"]

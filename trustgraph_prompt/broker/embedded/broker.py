@@ -9,19 +9,19 @@ from typing import Literal
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.caller import TopicCaller
-from trustgraph_prompt.broker.closing import Ending, Handles, each
-from trustgraph_prompt.broker.embedded.engine import Effect
-from trustgraph_prompt.broker.embedded.handles import (
+from trustgraph_prompt.broker.compacted_table import ReaderTable
+from trustgraph_prompt.broker.embedded.clients import (
     EmbeddedProducer,
     EmbeddedReader,
     PersistentConsumer,
     VolatileConsumer,
 )
-from trustgraph_prompt.broker.embedded.link import Link
-from trustgraph_prompt.broker.embedded.place import MEMORY
+from trustgraph_prompt.broker.embedded.connection import Link
+from trustgraph_prompt.broker.embedded.database_file import MEMORY
+from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.protocol import SubscriptionType
-from trustgraph_prompt.broker.table import ReaderTable
+from trustgraph_prompt.broker.shutdown import Ending, Handles, each
 from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 

@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from trustgraph_prompt.broker.embedded import schema
-from trustgraph_prompt.broker.embedded.holder import holder
-from trustgraph_prompt.broker.embedded.place import Place
+from trustgraph_prompt.broker.embedded.database_file import Place
+from trustgraph_prompt.broker.embedded.lock_holder import holder
 from trustgraph_prompt.broker.embedded.store import Store
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 

@@ -12,17 +12,15 @@ from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.caller import TopicCaller
-from trustgraph_prompt.broker.closing import FAREWELL_SECONDS, Ending, Handles, each
+from trustgraph_prompt.broker.compacted_table import ReaderTable
 from trustgraph_prompt.broker.protocol import SubscriptionType
-from trustgraph_prompt.broker.pulsar.access import Access
 from trustgraph_prompt.broker.pulsar.client_log import CLIENT_LOG
-from trustgraph_prompt.broker.pulsar.errors import translated
-from trustgraph_prompt.broker.pulsar.persistent_consumer import PersistentConsumer
+from trustgraph_prompt.broker.pulsar.consumers import PersistentConsumer, VolatileConsumer
+from trustgraph_prompt.broker.pulsar.credentials import Access
+from trustgraph_prompt.broker.pulsar.errors import check_reachable, failures, translated
 from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
-from trustgraph_prompt.broker.pulsar.reachability import check_reachable, failures
 from trustgraph_prompt.broker.pulsar.reader import PulsarReader
-from trustgraph_prompt.broker.pulsar.volatile_consumer import VolatileConsumer
-from trustgraph_prompt.broker.table import ReaderTable
+from trustgraph_prompt.broker.shutdown import FAREWELL_SECONDS, Ending, Handles, each
 from trustgraph_prompt.broker.urls import address, pulsar_hosts
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError, TopicInvalid
 

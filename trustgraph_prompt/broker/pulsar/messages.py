@@ -10,7 +10,7 @@ from uuid import uuid4
 import pulsar
 
 from trustgraph_prompt.broker.protocol import Message
-from trustgraph_prompt.broker.pulsar.partition_consumer import Receipt
+from trustgraph_prompt.broker.pulsar.subscription import Receipt
 from trustgraph_prompt.errors import BrokerError
 
 #: What the ids of messages that have none of their own begin with, and go on with.

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Generic, TypeVar
 
-from trustgraph_prompt.broker.closing import GRACE_SECONDS, ended_badly
 from trustgraph_prompt.broker.pulsar.errors import translating
+from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, ended_badly
 from trustgraph_prompt.errors import BrokerError
 
 T = TypeVar("T")

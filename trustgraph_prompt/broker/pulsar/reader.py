@@ -12,13 +12,12 @@ import pulsar
 from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import envelope
-from trustgraph_prompt.broker.closing import Ending, farewell
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, translating
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
-from trustgraph_prompt.broker.pulsar.partition_consumer import DISCONNECTED_SECONDS
-from trustgraph_prompt.broker.pulsar.partitions import check_partitions, partitions_of
 from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
+from trustgraph_prompt.broker.pulsar.subscription import DISCONNECTED_SECONDS, check_partitions, partitions_of
+from trustgraph_prompt.broker.shutdown import Ending, farewell
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 #: The client, which tells nobody that it lost a connection, waits at least a tenth of a second before it

@@ -17,7 +17,7 @@ from typing import Final
 
 import pulsar
 
-from trustgraph_prompt.broker.pulsar.access import Access
+from trustgraph_prompt.broker.pulsar.credentials import Access
 
 LARGEST: Final = 64_000_000
 """Bytes of a message once it is unpacked. Of what is published here, none has more than 5 MB."""

@@ -26,13 +26,13 @@ from pulsar.asyncio import Client, PulsarException
 
 from trustgraph_prompt.broker import envelope, topics
 from trustgraph_prompt.broker.protocol import Message
-from trustgraph_prompt.broker.pulsar.access import Access
 from trustgraph_prompt.broker.pulsar.admin import ADMIN_URL, PulsarAdmin, admin_of, admin_url
 from trustgraph_prompt.broker.pulsar.admin.plan import topic_path
+from trustgraph_prompt.broker.pulsar.credentials import Access
 from trustgraph_prompt.broker.pulsar.errors import translating
-from trustgraph_prompt.broker.pulsar.letter_box import LetterBox
-from trustgraph_prompt.broker.pulsar.partitions import partitions_of
 from trustgraph_prompt.broker.pulsar.receipt_probe import Probe
+from trustgraph_prompt.broker.pulsar.retry_topics import LetterBox
+from trustgraph_prompt.broker.pulsar.subscription import partitions_of
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 
 log = logging.getLogger(__name__)

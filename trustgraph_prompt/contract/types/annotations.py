@@ -15,10 +15,10 @@ from functools import cache, partial
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
+from trustgraph_prompt.contract.canonical_schema import digest
 from trustgraph_prompt.contract.limits import DEEPEST
-from trustgraph_prompt.contract.normal import digest
+from trustgraph_prompt.contract.misspellings import of_sources
 from trustgraph_prompt.contract.schema import compile_schema
-from trustgraph_prompt.contract.spelling import of_sources
 from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.types import build
 from trustgraph_prompt.contract.types.bounds import bounded, bounded_in_field

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
-from trustgraph_prompt.contract.pointer import pointer
 from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.json_text.pointer import pointer
 
 Build = Callable[[Any], Any]
 Part = tuple[str | int, Build, Any]  # a step of the path, what builds there, of which value

@@ -14,12 +14,12 @@ from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import DataclassSchema, DecimalSchema
 
 from trustgraph_prompt.contract.explain import MAX_ISSUES, cut
-from trustgraph_prompt.contract.pointer import pointer
-from trustgraph_prompt.contract.spelling import of_sources
+from trustgraph_prompt.contract.misspellings import of_sources
 from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.types.annotations import Described
 from trustgraph_prompt.contract.types.build import Build, Refused
 from trustgraph_prompt.errors import ContractError, Issue, Reason
+from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.language.scalars import DECIMAL
 
 _VALIDATORS = ("value_error", "assertion_error")  # what pydantic calls a refusal by the author's own code

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trustgraph_prompt.doors.schema_language.asked import MAX_SCHEMA_RETRIES
-from trustgraph_prompt.doors.schema_language.models import schema_to_pydantic
-from trustgraph_prompt.doors.schema_language.specs import (
+from trustgraph_prompt.doors.schema_language.pydantic_models import schema_to_pydantic
+from trustgraph_prompt.doors.schema_language.question import (
+    MAX_SCHEMA_RETRIES,
     EscalationEvent,
     EscalationSpec,
     OnEscalation,

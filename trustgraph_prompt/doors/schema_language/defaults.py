@@ -8,7 +8,7 @@ from typing import Any
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.language import File, to_json_schema
-from trustgraph_prompt.language.inherit import Schemas
+from trustgraph_prompt.language.inheritance import Schemas
 from trustgraph_prompt.language.nodes import (
     Annotated,
     Default,

@@ -1,10 +1,13 @@
-"""Types of the schema language as Python has them (seed 5)."""
+"""Types and constraints of the schema language as Python and Pydantic have them (StreetRace)."""
 
 from __future__ import annotations
 
+import math
+import typing
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from fractions import Fraction
 from functools import reduce
 from operator import or_
 from types import NoneType
@@ -12,9 +15,8 @@ from typing import Any
 from typing import Literal as OneOf
 from uuid import UUID
 
-from trustgraph_prompt.doors.schema_language.constrained import constrained, described
 from trustgraph_prompt.errors import LanguageError
-from trustgraph_prompt.language.constraints import type_of
+from trustgraph_prompt.language.constraints import keywords_of, type_of
 from trustgraph_prompt.language.nodes import (
     Annotated,
     Constraint,
@@ -27,6 +29,63 @@ from trustgraph_prompt.language.nodes import (
     TypeExpr,
     Union,
 )
+
+_SETTINGS: Mapping[str, str] = {
+    "minimum": "ge",
+    "maximum": "le",
+    "exclusiveMinimum": "gt",
+    "exclusiveMaximum": "lt",
+    "multipleOf": "multiple_of",
+    "pattern": "pattern",
+    **dict.fromkeys(("minLength", "minItems", "minProperties"), "min_length"),
+    **dict.fromkeys(("maxLength", "maxItems", "maxProperties"), "max_length"),
+}
+"""What keywords of JSON Schema are called there."""
+
+
+def constrained(annotation: Any, json_type: str | None, constraints: Sequence[Constraint]) -> Any:
+    """The annotation with the constraints that a type can have which is this in JSON."""
+    for constraint in constraints:
+        for key, value in (keywords_of(constraint, json_type) or {}).items():
+            said = _for_integers(key, value) if json_type == "integer" else value
+            annotation = typing.Annotated[annotation, *_said(key, said)]
+    return annotation
+
+
+def described(annotation: Any, description: str) -> Any:
+    """The annotation with what an author says of it."""
+    from pydantic import Field
+
+    return typing.Annotated[annotation, Field(description=description)]
+
+
+def _for_integers(keyword: str, value: Any) -> Any:
+    """A bound of integers as the integer that Pydantic wants there, of which it lets the same pass."""
+    match keyword:
+        case "minimum" | "exclusiveMaximum":
+            return math.ceil(value)
+        case "maximum" | "exclusiveMinimum":
+            return math.floor(value)
+        case "multipleOf":
+            return Fraction(str(value)).numerator
+    return value
+
+
+def _said(keyword: str, value: Any) -> tuple[Any, ...]:
+    """A keyword of JSON Schema as what Pydantic makes of it."""
+    from pydantic import AfterValidator, Field
+
+    if keyword in _SETTINGS:
+        return (Field(**{_SETTINGS[keyword]: value}),)
+    said = Field(json_schema_extra={keyword: value})
+    return (AfterValidator(_unique), said) if keyword == "uniqueItems" else (said,)
+
+
+def _unique(items: list[Any]) -> list[Any]:
+    if len(set(map(repr, items))) < len(items):
+        raise ValueError("the items are not unique")
+    return items
+
 
 DSL_TYPE_MAP: dict[str, Any] = {
     "string": str,

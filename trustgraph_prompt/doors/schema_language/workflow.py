@@ -9,12 +9,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from trustgraph_prompt.ask import ask
-from trustgraph_prompt.contract.language import json_schema_of, parse_whole
+from trustgraph_prompt.contract.from_language import json_schema_of, parse_whole
 from trustgraph_prompt.cost import Budget, Price
-from trustgraph_prompt.doors.schema_language.asked import Asked, from_spec, from_text
 from trustgraph_prompt.doors.schema_language.defaults import Defaults
-from trustgraph_prompt.doors.schema_language.models import Models
-from trustgraph_prompt.doors.schema_language.specs import EscalationEvent, OnEscalation, PromptSpec, unknown
+from trustgraph_prompt.doors.schema_language.pydantic_models import Models
+from trustgraph_prompt.doors.schema_language.question import (
+    Asked,
+    EscalationEvent,
+    OnEscalation,
+    PromptSpec,
+    from_spec,
+    from_text,
+    unknown,
+)
 from trustgraph_prompt.doors.schema_language.types import DSL_TYPE_MAP
 from trustgraph_prompt.doors.schema_language.wording import error_of, feedback
 from trustgraph_prompt.errors import PromptError

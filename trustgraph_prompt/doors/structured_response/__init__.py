@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from trustgraph_prompt.doors.structured_response.cache import ResponseCache
-from trustgraph_prompt.doors.structured_response.cache_entry import CacheEntry
+from trustgraph_prompt.doors.structured_response.cache import (
+    CacheEntry,
+    ResponseCache,
+    get_parse_stats,
+    reset_stats,
+)
 from trustgraph_prompt.doors.structured_response.metrics import ResponseMetrics, StageLatency
 from trustgraph_prompt.doors.structured_response.parser import ResponseParser
 from trustgraph_prompt.doors.structured_response.response import StructuredResponse
@@ -15,7 +19,6 @@ from trustgraph_prompt.doors.structured_response.schema import (
     SUPPORTED_SCHEMA_VERSIONS,
     CountQualifier,
 )
-from trustgraph_prompt.doors.structured_response.stats import get_parse_stats, reset_stats
 from trustgraph_prompt.doors.structured_response.validator import ReasonCode, ResponseValidator
 
 __all__ = [

@@ -1,24 +1,186 @@
-"""A cache of responses that were read before, and of texts that are known to hold none."""
+"""A cache of structured responses, and of texts known to hold none; in this process or shared."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
-from threading import Lock
-from typing import Any, Self
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from threading import Lock, Thread
+from typing import Any, Protocol, Self, TypeVar
+
+from cachetools import TLRUCache
 
 from trustgraph_prompt.ask import Cache
-from trustgraph_prompt.doors.structured_response.cache_entry import CacheEntry
-from trustgraph_prompt.doors.structured_response.cache_stores import InMemory, Shared, Store
-from trustgraph_prompt.doors.structured_response.default_instance import DefaultInstance
-from trustgraph_prompt.doors.structured_response.metrics import ResponseMetrics
+from trustgraph_prompt.doors.structured_response.metrics import DefaultInstance, ResponseMetrics
 from trustgraph_prompt.doors.structured_response.parser import ResponseParser
 from trustgraph_prompt.doors.structured_response.response import StructuredResponse
-from trustgraph_prompt.doors.structured_response.schema import STRUCTURED_RESPONSE
-from trustgraph_prompt.errors import Reason
+from trustgraph_prompt.doors.structured_response.schema import CURRENT_SCHEMA_VERSION, STRUCTURED_RESPONSE
+from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
+from trustgraph_prompt.reader.decode import NotJson, decode
+from trustgraph_prompt.wire import encode
+
+
+@dataclass(frozen=True)
+class CacheEntry:
+    """A text, and what came of reading it; a negative one where that was nothing.
+
+    `created_at` is in seconds since the epoch, for people: what has expired is known without it.
+    """
+
+    raw_response: str
+    parsed_json: dict[str, Any] | None
+    structured_response: StructuredResponse | None
+    validation_result: bool
+    reason_code: Reason
+    fallback_used: str
+    created_at: float
+    ttl_seconds: float
+
+    def pack(self) -> bytes:
+        """As JSON. Raises `ValueError` where `parsed_json` is none."""
+        response = self.structured_response
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields["structured_response"] = None if response is None else response.to_dict()
+        fields["truncated"] = response is not None and response.truncated
+        try:
+            return encode(fields)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"a cache of responses keeps JSON: {error}") from error
+
+    @classmethod
+    def unpack(cls, data: bytes) -> CacheEntry | None:
+        """None where it is no entry, or its response would not be accepted any more."""
+        try:
+            match decode(data.decode()):
+                case {
+                    "raw_response": str() as raw,
+                    "parsed_json": dict() | None as parsed,
+                    "structured_response": dict() | None as response,
+                    "truncated": bool() as truncated,
+                    "validation_result": bool() as valid,
+                    "reason_code": str() as reason,
+                    "fallback_used": str() as fallback,
+                    "created_at": int() | float() as created,
+                    "ttl_seconds": int() | float() as ttl,
+                }:
+                    built = _response(response, truncated=truncated)
+                    return cls(raw, parsed, built, valid, Reason(reason), fallback, created, ttl)
+        except (NotJson, ValueError, StructuredOutputInvalid):
+            pass
+        return None
+
+
+def _response(fields: Mapping[str, Any] | None, *, truncated: bool) -> StructuredResponse | None:
+    return None if fields is None else StructuredResponse.from_dict(fields, truncated=truncated)
+
+
+T = TypeVar("T")
+
+PREFIX = "response:"
+
+
+class Store(Protocol):
+    """Keeps bytes under keys, each for its seconds; safe under threads."""
+
+    def get(self, key: str) -> bytes | None:
+        """What is kept under the key, None where there is nothing."""
+
+    def set(self, key: str, value: bytes, seconds: float) -> None:
+        """Keep it so long, or shorter where there is no room."""
+
+    def clear(self) -> None:
+        """Forget everything that is kept for this process alone."""
+
+    def __len__(self) -> int:
+        """How many entries are kept for this process alone."""
+
+    def close(self) -> None:
+        """Give back what it takes to keep them. Idempotent."""
+
+
+class InMemory:
+    """At most so many; what was used least recently goes first."""
+
+    def __init__(self, max_size: int, clock: Callable[[], float]) -> None:
+        self._lock = Lock()
+        self._kept: TLRUCache[str, tuple[bytes, float]] = TLRUCache(
+            max_size, ttu=lambda _, kept, now: now + kept[1], timer=clock
+        )
+
+    def get(self, key: str) -> bytes | None:
+        with self._lock:
+            kept = self._kept.get(key)
+        return None if kept is None else kept[0]
+
+    def set(self, key: str, value: bytes, seconds: float) -> None:
+        with self._lock:
+            self._kept.pop(key, None)
+            if self._kept.maxsize >= 1:
+                self._kept[key] = value, seconds
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._kept)
+
+    def close(self) -> None: ...
+
+
+class Shared:
+    """A cache of `ask`, for those who do not await: it runs in a thread of its own."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name="shared response cache", daemon=True)
+        self._thread.start()
+        self._lock = Lock()
+        self._is_closed = False
+
+    def get(self, key: str) -> bytes | None:
+        return self._run(lambda: self._cache.look_up(PREFIX + key))
+
+    def set(self, key: str, value: bytes, seconds: float) -> None:
+        async def keep() -> None:
+            await self._cache.keep(PREFIX + key, value, seconds)
+
+        self._run(keep)
+
+    def clear(self) -> None:
+        """What others share is not this process's to forget."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def close(self) -> None:
+        if self._run(self._end, last=True):
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def _run(self, work: Callable[[], Coroutine[Any, Any, T]], *, last: bool = False) -> T | None:
+        """What comes of some work in the thread, None once it was the last."""
+        with self._lock:
+            if self._is_closed:
+                return None
+            self._is_closed = last
+            running = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        return running.result()
+
+    async def _end(self) -> bool:
+        """Wait for those who still wait for an answer, and close the cache."""
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        if others:
+            await asyncio.wait(others)
+        await self._cache.close()
+        return True
 
 
 class ResponseCache(DefaultInstance):
@@ -148,3 +310,22 @@ class ResponseCache(DefaultInstance):
     def close(self) -> None:
         """Give back the connections of what is shared, after which there is nothing in it. Idempotent."""
         self._store.close()
+
+
+def get_parse_stats(
+    metrics: ResponseMetrics | None = None, cache: ResponseCache | None = None
+) -> dict[str, Any]:
+    """What was read (`parsing`), found again (`cache`), and promised (`slo`); by default of all who share."""
+    metrics = metrics or ResponseMetrics.get_instance()
+    cache = cache or ResponseCache.get_instance()
+    return {
+        "parsing": metrics.get_stats(),
+        "cache": cache.get_stats(),
+        "slo": {"success_rate": metrics.get_success_rate(), "schema_version": CURRENT_SCHEMA_VERSION},
+    }
+
+
+def reset_stats() -> None:
+    """Begin anew: the metrics and the cache that all share are made afresh."""
+    ResponseMetrics.reset()
+    ResponseCache.reset()

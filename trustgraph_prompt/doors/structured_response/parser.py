@@ -1,4 +1,4 @@
-"""What a model answered as a structured response, read by the one reader, and what it took to read it."""
+"""Reads the answer of a model as a structured response, and says what it took to read it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,17 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.doors.structured_response.metrics import ResponseMetrics
 from trustgraph_prompt.doors.structured_response.response import StructuredResponse
 from trustgraph_prompt.doors.structured_response.schema import STRUCTURED_RESPONSE, WITH_ALL_KEYS
-from trustgraph_prompt.doors.structured_response.texts import read_text
-from trustgraph_prompt.reader import Outcome, Stage
+from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.reader import Outcome, Stage, read
+
+
+def read_text(text: object, contract: Contract) -> Outcome:
+    """What a text says. Models that have nothing to say give None, and that is empty, too."""
+    if isinstance(text, str):
+        return read(text, contract)
+    issue = Issue(Reason.EMPTY, f"the answer is no text but {type(text).__name__}")
+    return Outcome(None, Reason.EMPTY, contract, issues=(issue,))
+
 
 FALLBACKS: Mapping[Stage, str] = {
     Stage.NATIVE: "direct_parse",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from trustgraph_prompt.doors.structured_response.parser import read_text
 from trustgraph_prompt.doors.structured_response.response import StructuredResponse
 from trustgraph_prompt.doors.structured_response.schema import (
     CURRENT_SCHEMA_VERSION,
@@ -13,7 +14,6 @@ from trustgraph_prompt.doors.structured_response.schema import (
     WITHOUT_REPAIR,
     version_of,
 )
-from trustgraph_prompt.doors.structured_response.texts import read_text
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 from trustgraph_prompt.reader import Stage
 from trustgraph_prompt.reader.decode import decode

@@ -10,9 +10,9 @@ from typing import Any
 
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, StructuredOutputInvalid
-from trustgraph_prompt.llm.complete.answer import Contracts, Expected, check_tool_calls, read_content
-from trustgraph_prompt.llm.complete.plain import text
-from trustgraph_prompt.llm.heard import Heard
+from trustgraph_prompt.llm.complete.answer_check import Contracts, Expected, check_tool_calls, read_content
+from trustgraph_prompt.llm.complete.message_parsing import text
+from trustgraph_prompt.llm.delta_accumulator import Heard
 from trustgraph_prompt.llm.records import Call, Delta, Message
 from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy, transient

@@ -8,9 +8,9 @@ from typing import Any, Protocol, Self, TypedDict, TypeVar, Unpack, overload
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.llm.complete import validation
-from trustgraph_prompt.llm.complete.answer import Expected
+from trustgraph_prompt.llm.complete.answer_check import Expected
 from trustgraph_prompt.llm.complete.attempts import Completion, ListenToDeltas
-from trustgraph_prompt.llm.complete.plain import each
+from trustgraph_prompt.llm.complete.message_parsing import each
 from trustgraph_prompt.llm.records import Call, Delta, Message, RuntimeConfig, Tool
 from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy

@@ -16,9 +16,9 @@ from typing import Any
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.errors import ContractError, ProviderInvalidRequest, ProviderUnsupportedContentBlock
-from trustgraph_prompt.llm.complete import plain
-from trustgraph_prompt.llm.complete.answer import Contracts
-from trustgraph_prompt.llm.complete.plain import each, json_object, text, wrong
+from trustgraph_prompt.llm.complete import message_parsing
+from trustgraph_prompt.llm.complete.answer_check import Contracts
+from trustgraph_prompt.llm.complete.message_parsing import each, json_object, text, wrong
 from trustgraph_prompt.llm.records import Block, ImageBlock, Message, RuntimeConfig, TextBlock, Tool, ToolCall
 
 _ROLES = ("system", "user", "assistant", "tool")
@@ -37,7 +37,7 @@ _ABOUT_ROOT = frozenset(("$ref", "$defs", "definitions", "$schema", "$id", "titl
 
 def messages(found: object) -> tuple[Message, ...]:
     """A conversation: perhaps a system message, then a user's; at its end a user's or a tool's."""
-    said = [_message(plain.message(one, place), place) for one, place in each(found, "messages")]
+    said = [_message(message_parsing.message(one, place), place) for one, place in each(found, "messages")]
     if not said:
         raise ProviderInvalidRequest("messages: expected at least one message")
     if said[0].role not in ("system", "user"):
@@ -65,7 +65,7 @@ def tools(found: object) -> tuple[tuple[Tool, ...], Contracts]:
     offered: list[Tool] = []
     contracts: dict[str, Contract] = {}
     for one, place in each(() if found is None else found, "tools"):
-        tool = plain.tool(one, place)
+        tool = message_parsing.tool(one, place)
         name = text(tool.name, f"{place}.name")
         if name in contracts:
             raise wrong(f"{place}.name", name, "a name of its own")

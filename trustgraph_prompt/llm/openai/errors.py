@@ -1,13 +1,13 @@
-"""What a refusal of an OpenAI-compatible server means: one of the provider errors (seed 2, section 7)."""
+"""Maps a refusal by an OpenAI-compatible server to one of the provider errors (OpenArmature, section 7)."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -22,8 +22,147 @@ from trustgraph_prompt.errors import (
     ProviderUnsupportedContentBlock,
     excerpt,
 )
-from trustgraph_prompt.llm.openai import schema_words
-from trustgraph_prompt.llm.openai.context import too_long
+
+_NAMES = frozenset(("context_length_exceeded", "exceed_context_size_error"))
+
+_ABOUT = re.compile(
+    r"context (?:length|size|window|limit)|maximum model length|max_model_len"
+    r"|prompt is too long|input token count|input tokens exceed|tokens in the prompt",
+    re.IGNORECASE,
+)
+_TOO_MUCH = re.compile(r"exceed|too (?:long|large|many)|longer than|maximum \w+ length is", re.IGNORECASE)
+
+_NUMBER = r"(\d[\d,]{0,15})"
+_QUESTION = (  # the first that is found
+    rf"{_NUMBER} (?:tokens )?(?:in|from) (?:the|your) (?:input |chat )?(?:messages|prompt|input)\b",
+    rf"(?:has|least) {_NUMBER} input tokens",
+    rf"(?:request|input|prompt) \((?:length )?{_NUMBER}\b",
+    rf"(?:messages resulted in|prompt contains|prompt is too long:|context limit:) {_NUMBER}\b",
+    rf"input token count \({_NUMBER}\b",
+    rf"\breceived {_NUMBER}\b",
+    rf"\brequested {_NUMBER} tokens",
+)
+_ANSWER = (
+    rf"{_NUMBER} (?:tokens )?(?:in|for) the completion",
+    rf"(?:max_tokens|max_completion_tokens)\W+is too large: {_NUMBER}\b",
+    rf"context limit: \S+ \+ {_NUMBER}\b",
+)
+_ALLOWED = (
+    rf"(?:maximum|model'?s) (?:context|model) length (?:is|of)(?: only)? {_NUMBER}\b",
+    rf"context (?:size|length|window) \(?(?:is |of )?(?:only )?{_NUMBER}\b",
+    rf"> ?{_NUMBER}(?: maximum|,| |$)",
+    rf"{_NUMBER} maximum context length",
+    rf"tokens allowed \({_NUMBER}\b",
+    rf"limit of {_NUMBER} tokens",
+    rf"cannot exceed {_NUMBER}\b",
+)
+
+
+class TooLong(NamedTuple):
+    """Tokens of a question, of the answer asked for, and what a server allows for both; None where untold."""
+
+    question: int | None = None
+    answer: int | None = None
+    allowed: int | None = None
+
+    def in_words(self, estimate: int | None) -> str:
+        """What is wrong; `estimate` is how many tokens the question has where the server does not say so."""
+        question = "more than the server takes"
+        if known := self.question or estimate:
+            question = f"{known:,} tokens" if self.question else f"about {known:,} tokens (estimated)"
+        allowed = "the server does not say how many it allows"
+        if self.allowed:
+            allowed = f"the server allows {self.allowed:,}"
+        if not self._is_of_both:
+            return f"the question does not fit the model's context: it has {question}; {allowed}"
+        answer = f"up to {self.answer:,}" if self.answer else "the rest of what was asked for"
+        return (
+            "question and answer together do not fit the model's context: "
+            f"the question has {question}, the answer may have {answer}; {allowed}"
+        )
+
+    @property
+    def _is_of_both(self) -> bool:
+        """Whether the question would fit alone, as far as that is known."""
+        if self.question and self.allowed:
+            return self.question < self.allowed
+        return self.answer is not None
+
+
+def too_long(names: Iterable[str], error: Any, words: str) -> TooLong | None:
+    """What a refusal says of the model's context; None where it is about something else."""
+    if not _NAMES.intersection(names) and not (_ABOUT.search(words) and _TOO_MUCH.search(words)):
+        return None
+    told = error if isinstance(error, Mapping) else {}
+    return TooLong(
+        _count(told.get("n_prompt_tokens")) or _first(_QUESTION, words),  # llama.cpp
+        _first(_ANSWER, words),
+        _count(told.get("n_ctx")) or _first(_ALLOWED, words),
+    )
+
+
+def _first(patterns: Iterable[str], words: str) -> int | None:
+    found = (re.search(pattern, words, re.IGNORECASE) for pattern in patterns)
+    return next((_count(int(one[1].replace(",", ""))) for one in found if one), None)
+
+
+def _count(value: Any) -> int | None:
+    is_one = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_one and 0 < value < 10**12 else None
+
+
+_OF_SCHEMAS = re.compile(
+    r"response[_ ]?format|schema|structured[_ ]output|(?<![a-z])strict(?![a-z])|grammar|samplers",
+    re.IGNORECASE,
+)
+
+_QUOTE = r"[`'\"]?"
+
+#: The feature by its name; what stands behind a dot or a colon is a part of some schema.
+_FEATURE = (
+    rf"(?<!\w){_QUOTE}(?:(?:body|response_format|json_schema)\.)*"
+    r"(?:response[_ ]?format|json[_ ]?schema|structured[_ ]outputs?|strict)(?:\.type)?"
+    rf"(?!\w|\.\w|\[|{_QUOTE}\s*:){_QUOTE}"
+)
+#: Words that may stand between its name and the verdict on it.
+_BETWEEN = (
+    r"(?:[ :,=`'\"]+(?:of|as|type|value|parameter|param|argument|request|field|key|keyword|input|feature"
+    r"|mode|option|supplied|the|a|is|are|was|json_schema|response[_ ]format))*[ :,`'\"]+"
+)
+#: The verdict after the name. What is not there "with pattern" is there without.
+_IS_NOT_THERE = (
+    r"(?:(?:(?:not|n't) (?:yet |currently )?"
+    r"(?:supported|available|implemented|allowed|enabled|permitted|recogni[sz]ed)"
+    r"|unsupported|unavailable|unknown|unrecogni[sz]ed)\b"
+    r"(?!\s*:| (?:with|for|in|on) (?!this|the|your|model|api))"
+    r"|enabled only|only (?:supported|available|enabled)"
+    rf"|(?:must|should) be (?:one of |either )?{_QUOTE}(?:text|json_object))"
+)
+#: And before it.
+_NO_SUCH = (
+    r"(?:(?:not|n't) (?:support|recogni[sz]e|know|allow)"
+    r"|unsupported|unknown|unrecogni[sz]ed|unexpected)"
+)
+#: Words about what the server has no idea of, or does not do with this model.
+_OF_THE_FEATURE = re.compile(
+    rf"{_FEATURE}{_BETWEEN}{_IS_NOT_THERE}|{_NO_SUCH}{_BETWEEN}{_FEATURE}"
+    rf"|extra_forbidden.{{1,60}}{_FEATURE},?\s*[\])]",
+    re.IGNORECASE,
+)
+
+#: Words about what the feature does not go together with.
+_BESIDE_OTHERS = re.compile(r"\btools?\b|function|stream", re.IGNORECASE)
+
+
+def are_of_schemas(words: str) -> bool:
+    """Whether the request may be taken without its response schema, or with less of it."""
+    return _OF_SCHEMAS.search(words) is not None
+
+
+def are_of_the_feature(words: str) -> bool:
+    """Whether they clearly say that the server or the model takes no schema so, whatever it says."""
+    return not _BESIDE_OTHERS.search(words) and _OF_THE_FEATURE.search(words) is not None
+
 
 #: Characters of a server's own words that go into an error.
 MAX_WORDS = 500
@@ -133,12 +272,12 @@ class Refusal(Exception):
     @property
     def is_of_schema(self) -> bool:
         """Whether the request may be taken without its response schema, or with less of it."""
-        return self._status in (400, 422) and schema_words.are_of_schemas(self.words)
+        return self._status in (400, 422) and are_of_schemas(self.words)
 
     @property
     def is_of_feature(self) -> bool:
         """Whether its words clearly say that no schema is taken so, whatever it says."""
-        return schema_words.are_of_the_feature(self.words)
+        return are_of_the_feature(self.words)
 
     def _kind(self) -> type[ProviderError]:
         for name in self._names:

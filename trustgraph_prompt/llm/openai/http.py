@@ -11,7 +11,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
-from trustgraph_prompt import descriptors, http_urls
+from trustgraph_prompt import file_descriptors, http_urls
 from trustgraph_prompt.errors import (
     ConfigError,
     ProviderError,
@@ -20,7 +20,7 @@ from trustgraph_prompt.errors import (
     ProviderUnavailable,
     excerpt,
 )
-from trustgraph_prompt.llm.openai import network
+from trustgraph_prompt.llm.openai import connections
 from trustgraph_prompt.llm.openai.connections import Connections
 from trustgraph_prompt.llm.openai.errors import Refusal
 from trustgraph_prompt.llm.openai.secrets import Secrets
@@ -61,12 +61,12 @@ class Server:
         if key and url.user:
             raise ConfigError("a base URL that names a user leaves no place for an API key")
         self._url = url.with_user(None)
-        who = f"Bearer {key}" if key else network.basic(url)
+        who = f"Bearer {key}" if key else connections.basic(url)
         self._headers = {"Authorization": who} if who else {}
-        self._proxy = network.proxy_for(url)
+        self._proxy = connections.proxy_for(url)
         self._reads_requests = self._proxy is not None and url.scheme == "http"  # https is a tunnel
         self._secrets = Secrets(_secrets(url, key, self._proxy))
-        trust = network.trust() if url.scheme == "https" else True
+        trust = connections.trust() if url.scheme == "https" else True
         self._connections = Connections(trust, timeout.connect)
 
     @property
@@ -117,7 +117,7 @@ class Server:
             # what aiohttp raises may hold the request, and that the key
             cause = getattr(trouble, "os_error", None)
             if isinstance(cause, gaierror):  # without a descriptor it says that there is no such name
-                cause = descriptors.shortage() or cause
+                cause = file_descriptors.shortage() or cause
             trouble = ProviderUnavailable(_words(trouble))
             trouble.__cause__ = cause
         words = self._secrets.redacted(str(trouble))
@@ -288,11 +288,11 @@ def _shown(url: str) -> str:
     return f"{scheme}://…" if mark and scheme.isalnum() else "…"
 
 
-def _secrets(url: URL, api_key: str | None, proxy: network.Proxy | None) -> list[str]:
+def _secrets(url: URL, api_key: str | None, proxy: connections.Proxy | None) -> list[str]:
     """What no error may show: the key, passwords, what the query says, as written and as sent."""
     raw_values = (pair.partition("=")[2] for pair in url.raw_query_string.split("&"))
     in_query = [url.raw_query_string, *url.query.values(), *raw_values]
-    passwords = [*network.password_of(url), *(proxy.secrets if proxy else ())]
+    passwords = [*connections.password_of(url), *(proxy.secrets if proxy else ())]
     return [api_key or "", *(text for text in (*in_query, *passwords) if len(text) >= _SHORTEST_SECRET)]
 
 

@@ -6,18 +6,55 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
 
+import orjson
 from cachetools import LRUCache
 
+from trustgraph_prompt.errors import (
+    ProviderInvalidModel,
+    ProviderInvalidResponse,
+    ProviderModelNotLoaded,
+    excerpt,
+)
 from trustgraph_prompt.llm.complete import Completer
-from trustgraph_prompt.llm.openai import in_words, models, request
+from trustgraph_prompt.llm.openai import request
 from trustgraph_prompt.llm.openai.answer import AnswerDecoder
 from trustgraph_prompt.llm.openai.errors import Refusal
 from trustgraph_prompt.llm.openai.http import TROUBLE, Server, beginning_of, body_of, events_of
 from trustgraph_prompt.llm.openai.request import Dialect, Prefill
-from trustgraph_prompt.llm.openai.schema import SchemaPaths, Wanted
+from trustgraph_prompt.llm.openai.schema import SchemaPaths, Wanted, told_in_words
 from trustgraph_prompt.llm.records import Call, Delta, Identity, SchemaPath
 from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, Patience, Timeout
-from trustgraph_prompt.llm.tokens import estimate_question
+from trustgraph_prompt.llm.token_estimates import estimate_question
+
+_SHOWN = 5
+
+
+def check_models(body: bytes, model: str) -> None:
+    """Nothing where the model is there and serves.
+
+    Raises `ProviderInvalidModel` where it is not listed, `ProviderModelNotLoaded` where its `status` says so,
+    and `ProviderInvalidResponse` where the body is no list of models.
+    """
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        found = None
+    models = found.get("data") if isinstance(found, dict) else None
+    if not isinstance(models, list):
+        raise ProviderInvalidResponse(f"no list of models: {excerpt(body)}")
+    named = {one["id"]: one for one in models if isinstance(one, dict) and isinstance(one.get("id"), str)}
+    if models and not named:
+        raise ProviderInvalidResponse(f"a list of what is no model: {excerpt(body)}")
+    if model not in named:
+        raise ProviderInvalidModel(f"no model {model!r}; the server has {_some(list(named))}")
+    if named[model].get("status") == "not_loaded":
+        raise ProviderModelNotLoaded(f"the model {model!r} is not loaded")
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (", ".join(excerpt(name, 80) for name in names[:_SHOWN]) or "none") + more
+
 
 #: Seconds within which a server has to say what models it has.
 _READY = 30.0
@@ -123,7 +160,7 @@ class OpenAIProvider(Completer):
         patience = Patience(replace(self._timeout, first=seconds, total=seconds))
         try:
             async with self._server.send(None, patience, "/models") as response:
-                return models.check(await body_of(response, patience), model or self.model)
+                return check_models(await body_of(response, patience), model or self.model)
         except TROUBLE as error:
             trouble = self._server.told(error, "/models")
         raise trouble
@@ -181,7 +218,7 @@ class OpenAIProvider(Completer):
     def _body(self, call: Call, wanted: Wanted | None, path: SchemaPath | None) -> bytes:
         messages, schema, response_format = call.messages, call.response_schema, None
         if path == "prompt" and schema is not None and call.schema_in_words:
-            messages = in_words.told(messages, schema)
+            messages = told_in_words(messages, schema)
         elif wanted and schema is not None:
             response_format = wanted.response_format(schema, path)
         return request.body(call, self._dialect, messages=messages, response_format=response_format)

@@ -1,4 +1,4 @@
-"""What a call is as the body of a request to chat completions."""
+"""Writes a call as the body of a request to chat completions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,23 @@ from typing import Any, Literal
 import orjson
 
 from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnsupportedContentBlock
-from trustgraph_prompt.llm.openai.encoding import encode
 from trustgraph_prompt.llm.records import Block, Call, ImageBlock, Message, RuntimeConfig, Tool, ToolCall
 from trustgraph_prompt.reader.decode import NotJson, decode
+
+
+def encode(value: Any, *, sort: bool = False) -> bytes:
+    """JSON text, keys in their order, or sorted at every level. Raises `ProviderInvalidRequest`."""
+    try:
+        return orjson.dumps(value, default=_mapping, option=orjson.OPT_SORT_KEYS if sort else 0)
+    except TypeError as error:
+        raise ProviderInvalidRequest(f"the call cannot be written as JSON: {error}") from error
+
+
+def _mapping(value: Any) -> dict[Any, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
 
 #: How a server is told that the last message of the assistant's is the beginning of its answer: by nothing
 #: but that (llama.cpp), by two switches (vLLM), by a mark on the message (Mistral, DeepSeek).

@@ -1,20 +1,39 @@
-"""How a response schema goes to an OpenAI-compatible server, and what is known of what its model takes."""
+"""How a response schema goes to an OpenAI-compatible server: in the request, or in words."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cachetools import LRUCache
 
-from trustgraph_prompt.contract.strict import is_strict
-from trustgraph_prompt.llm.openai.encoding import encode
 from trustgraph_prompt.llm.openai.errors import Refusal
-from trustgraph_prompt.llm.openai.request import goes_on
-from trustgraph_prompt.llm.records import Call, SchemaPath
+from trustgraph_prompt.llm.openai.request import encode, goes_on
+from trustgraph_prompt.llm.openai.strict_schema import is_strict
+from trustgraph_prompt.llm.records import Call, Message, SchemaPath, TextBlock
+
+_DIRECTIVE = (
+    "Your answer is one JSON value that is valid against the JSON Schema below, and nothing besides it: "
+    "no explanation, no Markdown, no code fence.\n\n{schema}"
+)
+
+
+def told_in_words(messages: Sequence[Message], schema: Mapping[str, Any]) -> list[Message]:
+    """The messages with a directive at the end of the system message; of their own where there is none.
+
+    The schema keeps its order of keys. Raises `ProviderInvalidRequest` for a schema that is no JSON.
+    """
+    directive = _DIRECTIVE.format(schema=encode(schema).decode())
+    if not messages or messages[0].role != "system":
+        return [Message("system", directive), *messages]
+    system, *rest = messages
+    if isinstance(system.content, str):
+        return [replace(system, content=f"{system.content}\n\n{directive}"), *rest]
+    return [replace(system, content=(*system.content, TextBlock(directive))), *rest]
+
 
 #: The paths, from what binds the server most to what binds it least.
 PATHS: tuple[SchemaPath, ...] = ("strict", "native", "prompt")

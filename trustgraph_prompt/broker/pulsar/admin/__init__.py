@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from trustgraph_prompt.broker.pulsar.admin.client import ADMIN_URL, PulsarAdmin, admin_url
-from trustgraph_prompt.broker.pulsar.admin.credentials import admin_of, authorization, trust
-from trustgraph_prompt.broker.pulsar.admin.layout import Layout, Topic
-from trustgraph_prompt.broker.pulsar.admin.plan import Finding, Found, FoundTopic, Step, compare, steps
+from trustgraph_prompt.broker.pulsar.admin.client import (
+    ADMIN_URL,
+    PulsarAdmin,
+    admin_of,
+    admin_url,
+    authorization,
+    trust,
+)
+from trustgraph_prompt.broker.pulsar.admin.plan import (
+    Finding,
+    Found,
+    FoundTopic,
+    Layout,
+    Step,
+    Topic,
+    compare,
+    steps,
+)
 from trustgraph_prompt.broker.pulsar.admin.prepare import carry_out, look, subscriptions_of, topics_in
 
 __all__ = [

@@ -9,11 +9,12 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin
-from trustgraph_prompt.broker.pulsar.admin.layout import Layout, Topic
 from trustgraph_prompt.broker.pulsar.admin.plan import (
     Found,
     FoundTopic,
+    Layout,
     Step,
+    Topic,
     namespace_path,
     topic_path,
 )

@@ -1,0 +1,106 @@
+"""What is left of a budget while a question is being asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import inf
+
+from trustgraph_prompt.cost import Budget, Price, Usage
+from trustgraph_prompt.llm import Call, Message
+from trustgraph_prompt.llm.token_estimates import estimate_messages, estimate_usage
+
+
+class BudgetSpent(Exception):
+    """Nothing is left for another call; the message says of what."""
+
+
+class Allowance:
+    """Counts what calls cost against a budget. Tokens that a provider does not report are estimated.
+
+    Without a price no money is spent.
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        *,
+        clock: Callable[[], float],
+        published: float | None,
+        price: Price | None,
+    ) -> None:
+        self._budget = budget
+        self._clock = clock
+        self._is_priced = price is not None
+        self._price = price or Price(0, 0)
+        self._asked = clock()
+        self._began = self._asked if published is None else published
+        self._tokens = 0
+        self._money = 0.0
+
+    def answer_tokens(self, conversation: Sequence[Message]) -> int | None:
+        """How many tokens the answer to a conversation may have at most; None where nothing limits it.
+
+        Raises `BudgetSpent` where the seconds are over, or the conversation alone takes all that is left.
+        """
+        question = Usage(estimate_messages(conversation), 0)
+        if spent := self.spent():
+            raise BudgetSpent(spent)
+        if self._seconds_of_work() <= 0:
+            raise BudgetSpent(f"the {self._budget.work_seconds:g} seconds of work are over")
+        if spent := self.spent(question):
+            raise BudgetSpent(f"{spent} with a question of about {question.tokens} tokens")
+        limits = []
+        if self._budget.tokens is not None:
+            limits.append(self._budget.tokens - self._tokens - question.tokens)
+        if self._budget.money is not None and self._price.completion > 0:
+            left = self._budget.money - self._money - self._price.of(question)
+            limits.append(max(1, int(left * 1_000_000 / self._price.completion)))
+        return min(limits, default=None)
+
+    def spent(self, more: Usage = Usage()) -> str | None:
+        """What of the budget is used up, in words, once `more` is spent; None where something is left."""
+        budget = self._budget
+        if (left := self._seconds_to_wait()) <= 0:
+            ended = "are over" if left > -2 else f"ended {-left:.0f} seconds ago"
+            return f"the {budget.seconds:g} seconds of the budget {ended}"
+        tokens = self._tokens + more.tokens
+        if budget.tokens is not None and tokens >= budget.tokens:
+            return f"{tokens} of {budget.tokens} tokens are spent"
+        money = self._money + self._price.of(more)
+        if budget.money is not None and money >= budget.money:
+            return f"{money:.4g} of {budget.money:.4g} in money are spent"
+        return None
+
+    def seconds_left(self) -> float | None:
+        """Until the budget's seconds, or those of work, are over; None where it has no end."""
+        left = min(self._seconds_to_wait(), self._seconds_of_work())
+        return None if left == inf else left
+
+    def _seconds_to_wait(self) -> float:
+        return inf if self._budget.seconds is None else self._began + self._budget.seconds - self._clock()
+
+    def _seconds_of_work(self) -> float:
+        limit = self._budget.work_seconds
+        return inf if limit is None else self._asked + limit - self._clock()
+
+    def pay(self, call: Call, usage: Usage, written: str, *, failed: bool) -> float | None:
+        """Count a call that was made, and say what it cost; None without a price.
+
+        Counted is what the provider reported, the rest by what was said and `written`. One that `failed`
+        before anything came is free.
+        """
+        if failed and not written and usage == Usage():
+            return 0.0 if self._is_priced else None
+        if usage.total_tokens is None:
+            estimated = estimate_usage(call, written)
+            prompt, completion = usage.prompt_tokens, usage.completion_tokens
+            usage = replace(
+                usage,
+                prompt_tokens=estimated.prompt_tokens if prompt is None else prompt,
+                completion_tokens=estimated.completion_tokens if completion is None else completion,
+            )
+        self._tokens += usage.tokens
+        cost = self._price.of(usage)
+        self._money += cost
+        return cost if self._is_priced else None

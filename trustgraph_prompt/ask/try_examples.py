@@ -1,0 +1,128 @@
+"""The examples of prompts, tried: no model is asked, the answers are there already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, NamedTuple
+
+from trustgraph_prompt.errors import PromptError, Reason, RenderError, excerpt, raise_first
+from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.prompts import Example, PromptDefinition, PromptSet
+from trustgraph_prompt.reader import Outcome, read
+
+_MAX_SHOWN = 120  # characters of a value in a message
+
+
+class _Difference(NamedTuple):
+    """Something that is other than an example says, and under which of its clauses that stands."""
+
+    path: str
+    message: str
+    found: Any
+    expected: str
+
+
+def try_example(prompt: PromptDefinition, example: Example) -> None:
+    """Read the answer of an example as the prompt does, and write its question where it has terms.
+
+    Raises `PromptError` for what is other than the example says, with the place where it says so; what else
+    is, are its `others`.
+    """
+    raise_first(
+        PromptError(
+            f"{example}: {found.message}",
+            where=example.places.of(found.path),
+            path=found.path if _clause(found.path) in example.places.parts else "",
+            found=found.found,
+            expected=found.expected,
+        )
+        for found in (*_of_question(prompt, example), *_of_answer(prompt, example))
+    )
+
+
+def try_examples(prompts: PromptSet, examples: Iterable[Example]) -> list[PromptError]:
+    """What is wrong with examples of these prompts, in their order; those of other prompts are left out."""
+    wrong: list[PromptError] = []
+    for example in examples:
+        try:
+            if example.prompt in prompts.prompts:
+                try_example(prompts.prompts[example.prompt], example)
+        except PromptError as error:
+            wrong.append(error)
+    return wrong
+
+
+def _clause(path: str) -> str:
+    return "/".join(path.split("/")[:2])
+
+
+def _of_question(prompt: PromptDefinition, example: Example) -> Iterator[_Difference]:
+    if example.terms is None:
+        return
+    if missing := prompt.missing(example.terms):
+        yield _Difference("/terms", "terms are missing", sorted(example.terms), ", ".join(missing))
+        return
+    try:
+        prompt.question(example.terms)
+    except RenderError as error:
+        yield _Difference("/terms", "the question cannot be written", str(error), "terms that do")
+
+
+def _of_answer(prompt: PromptDefinition, example: Example) -> Iterator[_Difference]:
+    outcome = read(example.answer, prompt.contract, finish_reason=example.finish_reason)
+    if outcome.reason is not example.reason:
+        yield _of_reason(outcome, example)
+        return
+    if example.reads is not None or outcome.ok:
+        yield from islice(_differences(outcome.value, example.reads, ("reads",)), 1)
+    refused = len(outcome.rejected)
+    if example.refuses not in (None, refused):
+        told = f"{refused}: {outcome.explain(1)}" if refused else 0
+        yield _Difference("/refuses", "how many objects are refused", told, str(example.refuses))
+    if example.truncated not in (None, bool(outcome.truncated)):
+        expected = str(example.truncated).lower()
+        yield _Difference("/truncated", "whether the answer is cut off", bool(outcome.truncated), expected)
+    if example.stage not in (None, stage := outcome.stage.name.lower()):
+        yield _Difference("/stage", "what it takes to read it", stage, str(example.stage))
+
+
+def _of_reason(outcome: Outcome, example: Example) -> _Difference:
+    found = outcome.reason.value if outcome.ok else f"{outcome.reason.value}: {outcome.explain(1)}"
+    if example.reason is Reason.SUCCESS:
+        expected = f"an answer to read, or `reason: {outcome.reason.value}`"
+        return _Difference("/reads", "the answer is refused", found, expected)
+    message = "the answer is not refused" if outcome.ok else "the answer is refused for another reason"
+    return _Difference("/reason", message, found, example.reason.value)
+
+
+def _differences(read: Any, expected: Any, path: tuple[str | int, ...]) -> Iterator[_Difference]:
+    """Where two JSON values differ; 1 and 1.0 are one number."""
+    if isinstance(read, dict) and isinstance(expected, dict):
+        for key in expected:
+            if key in read:
+                yield from _differences(read[key], expected[key], (*path, key))
+            else:
+                yield _Difference(
+                    pointer((*path, key)), "this was not read", list(read), _shown(expected[key])
+                )
+        for key in read:
+            if key not in expected:
+                yield _Difference(pointer((*path, key)), "this was read, too", read[key], "no such key")
+    elif isinstance(read, list) and isinstance(expected, list):
+        for index, (one, other) in enumerate(zip(read, expected, strict=False)):
+            yield from _differences(one, other, (*path, index))
+        if len(read) != len(expected):
+            at = min(len(read), len(expected))
+            more = len(read) > at
+            message = "this was read, too" if more else "this was not read"
+            ended = f"{len(expected)} in all" if more else _shown(expected[at])
+            found = read[at] if more else f"{len(read)} in all"
+            yield _Difference(pointer((*path, at)), message, found, ended)
+    elif isinstance(read, bool) is not isinstance(expected, bool) or read != expected:
+        yield _Difference(pointer(path), "something else was read", read, _shown(expected))
+
+
+def _shown(value: Any) -> str:
+    return excerpt(json.dumps(value, ensure_ascii=False), _MAX_SHOWN)

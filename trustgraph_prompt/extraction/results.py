@@ -1,0 +1,156 @@
+"""Puts together what came of each job, from the objects, answers and dead letters that a flow sends out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from trustgraph_prompt import wire
+from trustgraph_prompt.broker import Message
+from trustgraph_prompt.worker.messages.answer import UNSERVED, Answer
+
+_HAS_AN_ANSWER = "llm-error"
+"""What kills a request after it was asked: its answer comes too, and says more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One prompt about one chunk. `id` is the request's: a hash of prompt version, model, terms and chunk.
+
+    `position` counts from 0 over all jobs of a run, `chunk` from 1 in its file.
+    """
+
+    position: int
+    id: str
+    prompt: str
+    file: str
+    chunk: int
+    text: str = field(repr=False)
+
+
+class Found(NamedTuple):
+    """An object, and where it stands in its chunk, both as JSON; None where it is not looked for there."""
+
+    text: bytes
+    grounding: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a job. `earlier` says that a run before this one paid.
+
+    `answer` is None where the request could not even be asked; `failure` says why there is nothing to use.
+    """
+
+    job: Job
+    objects: tuple[Found, ...] = field(default=(), repr=False)
+    answer: Answer | None = None
+    failure: str | None = None
+    earlier: bool = False
+
+
+class Gatherer:
+    """Gives a result for each job once its answer and all objects that the answer names are there.
+
+    Objects that no answer names came from a run that died, and are dropped.
+    """
+
+    def __init__(self, jobs: Sequence[Job], listen: Callable[[Result], None]) -> None:
+        self._open: dict[str, list[Job]] = {}
+        for job in jobs:
+            self._open.setdefault(job.id, []).append(job)
+        self._listen = listen
+        self._objects: dict[str, dict[str, Found]] = {}
+        self._answers: dict[str, Answer] = {}
+        self._overruled: set[str] = set()
+
+    @property
+    def open(self) -> int:
+        """How many requests have no result yet."""
+        return len(self._open)
+
+    def to_ask(self) -> list[Job]:
+        """One job for each request without a result: the same chunk elsewhere is answered by it, too."""
+        return [same[0] for same in self._open.values()]
+
+    def take_object(self, message: Message) -> None:
+        """An object; its key is its id, its property `request` says whose it is."""
+        request = message.properties.get("request", "")
+        if message.key is not None and request in self._open:
+            found = Found(message.data, message.properties.get("grounding"))
+            self._objects.setdefault(request, {})[message.key] = found
+            if request in self._answers:
+                self._close_if_whole(self._answers[request], earlier=False)
+
+    def take_answer(self, message: Message, *, earlier: bool = False) -> None:
+        """An answer record. A failure of an earlier run does not count: its job is done again."""
+        answer = Answer.decode(message.data)
+        if earlier and answer.reason in UNSERVED:
+            self._overruled.add(message.id)
+        elif answer.request in self._open and message.id not in self._overruled:
+            self._answers[answer.request] = answer
+            self._close_if_whole(answer, earlier=earlier)
+
+    def take_dead_letter(self, message: Message) -> None:
+        """A request that could not be served, with its reason."""
+        if message.properties.get("error") != _HAS_AN_ANSWER:
+            self._close(message.properties.get("id", ""), failure=message.properties.get("reason", ""))
+
+    def _close_if_whole(self, answer: Answer, *, earlier: bool) -> None:
+        objects = self._objects.get(answer.request, {})
+        if all(id in objects for id in answer.objects):
+            found = tuple(objects[id] for id in answer.objects)
+            failure = answer.why if answer.reason in UNSERVED else None
+            self._close(answer.request, found, answer, failure, earlier=earlier)
+
+    def _close(
+        self,
+        request: str,
+        objects: tuple[Found, ...] = (),
+        answer: Answer | None = None,
+        failure: str | None = None,
+        *,
+        earlier: bool = False,
+    ) -> None:
+        self._objects.pop(request, None)
+        self._answers.pop(request, None)
+        for job in self._open.pop(request, ()):
+            self._listen(Result(job, objects, answer, failure, earlier))
+
+
+class Lines:
+    """The file of objects: one a line, in the order of the jobs whatever the order of their answers.
+
+    A line says where its object is from, `{"prompt", "file", "chunk", "object"}`, and with `grounding` where
+    it stands in its chunk; `bare` is the object alone.
+    """
+
+    def __init__(self, write: Callable[[Iterable[bytes]], None], *, bare: bool = False) -> None:
+        self._write_lines = write
+        self._bare = bare
+        self._next = 0
+        self._waiting: dict[int, Result] = {}
+
+    def add(self, result: Result) -> None:
+        """Write the result as soon as all before it are written."""
+        self._waiting[result.job.position] = result
+        ready = []
+        while self._next in self._waiting:
+            ready.append(self._waiting.pop(self._next))
+            self._next += 1
+        self._write(ready)
+
+    def finish(self) -> None:
+        """Write what is left, where some jobs have no result."""
+        self._write([self._waiting.pop(position) for position in sorted(self._waiting)])
+
+    def _write(self, results: Iterable[Result]) -> None:
+        self._write_lines(self._line(result.job, found) for result in results for found in result.objects)
+
+    def _line(self, job: Job, found: Found) -> bytes:
+        if self._bare:
+            return found.text + b"\n"
+        origin = wire.encode({"prompt": job.prompt, "file": job.file, "chunk": job.chunk})
+        grounding = b',"grounding":' + found.grounding.encode() if found.grounding else b""
+        return origin[:-1] + b',"object":' + found.text + grounding + b"}\n"

@@ -1,0 +1,110 @@
+"""The grammar of JSON (RFC 8259), and of the tags around it, as regular expressions that never backtrack.
+
+Each takes linear time: every repetition is possessive, and every alternative is told by its first character.
+A value is matched in one go while it is nested at most `LEVELS` deep, which is what answers are made of;
+the scanner takes deeper ones apart.
+"""
+
+from __future__ import annotations
+
+import re
+
+LEVELS = 2
+
+SPACE = r"[ \t\n\r]*+"
+CHARACTERS = r'[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+'
+STRING = f'"{CHARACTERS}"'
+NUMBER = r"-?+(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
+SCALAR = f"(?:{STRING}|{NUMBER}(?=[^0-9.eE+-])|true|false|null)"
+_UNFINISHED_SCALAR = r"-?[0-9.eE+-]*|t(?:r(?:ue?)?)?|f(?:a(?:l(?:se?)?)?)?|n(?:u(?:ll?)?)?"
+_UNFINISHED_ESCAPE = r"\\(?:u[0-9a-fA-F]{0,3})?"
+
+
+def array(value: str) -> str:
+    """An array whose elements match `value`."""
+    return rf"\[{SPACE}(?:{value}{SPACE}(?:,{SPACE}{value}{SPACE})*+)?+\]"
+
+
+def member(value: str) -> str:
+    """A member whose value matches, and white space behind it."""
+    return f"{STRING}{SPACE}:{SPACE}{value}{SPACE}"
+
+
+def object_(value: str) -> str:
+    """An object whose values match."""
+    return rf"\{{{SPACE}(?:{member(value)}(?:,{SPACE}{member(value)})*+)?+\}}"
+
+
+def _nested(levels: int) -> str:
+    value = SCALAR
+    for _ in range(levels):
+        value = f"(?:{SCALAR}|{array(value)}|{object_(value)})"
+    return value
+
+
+_VALUE = _nested(LEVELS - 1)
+
+# One token: group 1 a string, group 2 any other value, else a structural character.
+TOKEN = re.compile(f"{SPACE}(?:({STRING})|({_VALUE})|[][{{}}:,])")
+FLAT_TOKEN = re.compile(f"{SPACE}(?:({STRING})|({SCALAR})|[][{{}}:,])")
+
+# Members and elements up to their last comma, at once.
+MEMBERS = re.compile(f"(?:{SPACE}{member(_VALUE)},)++")
+ELEMENTS = re.compile(f"(?:{SPACE}{_VALUE}{SPACE},)++")
+
+# An object whose first member is an array of objects; group 1 is its key.
+WRAPPER = re.compile(rf"\{{{SPACE}({STRING}){SPACE}:{SPACE}\[{SPACE}[{{\]]")
+
+OBJECT_BEGINS = re.compile(rf'\{{{SPACE}["}}]')
+
+# What may stand between two objects, and between two elements that are objects.
+BEFORE_OBJECT = re.compile(r"[ \t\n\r,]*+(?=\{)")
+BEFORE_ELEMENT = re.compile(rf"{SPACE},{SPACE}(?=\{{)")
+
+# The beginning of an array of objects.
+OBJECTS_BEGIN = re.compile(rf"{SPACE}\[{SPACE}[{{\]]")
+OBJECTS_BEGIN_LATER = re.compile(rf"{SPACE}(?:\[{SPACE})?\Z")
+
+# What text may end with although it goes on: the beginning of a string, or of another scalar.
+STRING_BEGINS = re.compile(f'{SPACE}("){CHARACTERS}')
+REST_OF_STRING = re.compile(CHARACTERS)
+UNFINISHED = re.compile(f"{SPACE}(?:{_UNFINISHED_SCALAR})\\Z")
+UNFINISHED_ESCAPE = re.compile(f"(?:{_UNFINISHED_ESCAPE})?\\Z")
+
+# What stands in a string that may hold any escape, and ends with its line at the latest.
+CHARACTERS_IN_LINE = r'[^"\\\n]*+(?:\\[^\n][^"\\\n]*+)*+'
+
+# The names of tags that models think in.
+THINKING = "(?:th(?:ink(?:ing)?|oughts?)|re(?:asoning|flection)|scratchpad|analysis)>"
+LONGEST_TAG = 16
+
+
+_WHITE_SPACE = re.compile(SPACE)
+
+
+def skip_space(text: str, position: int) -> int:
+    """Where from `position` on the first character is that is no white space, or the end."""
+    match = _WHITE_SPACE.match(text, position)
+    assert match is not None
+    return match.end()
+
+
+def end_of(pattern: re.Pattern[str], text: str, position: int) -> int:
+    """Where the match ends of a pattern that matches everywhere."""
+    match = pattern.match(text, position)
+    assert match is not None
+    return match.end()
+
+
+_PART = r"\\(?:u[0-9a-fA-F]{0,3})?"
+_FIRST_OF_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}"
+_HALF = re.compile(rf"(?<!\\)(?:\\\\)*+({_FIRST_OF_PAIR}(?:{_PART})?|{_PART})\Z")
+
+
+def before_half_escape(text: str) -> str:
+    """A text without the escape, or pair of surrogates, that its end cuts in two.
+
+    A model whose words are held to JSON would begin a new escape within the old one.
+    """
+    half = _HALF.search(text)
+    return text[: half.start(1)] if half else text

@@ -1,0 +1,187 @@
+"""What the grammar did not expect, and what it did, in the words of an author."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+
+from lark import Token, Tree, UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark.parsers.lalr_interactive_parser import InteractiveParser
+
+from trustgraph_prompt.errors import excerpt
+from trustgraph_prompt.language.indentation import place
+from trustgraph_prompt.language.nodes import Position
+from trustgraph_prompt.language.problem import Problem
+from trustgraph_prompt.language.string_literals import TRIPLE
+
+_A_TYPE = "a type, such as string, int[] or the name of a schema"
+_A_VALUE = "a value"
+
+_WORDS: Mapping[str, str] = {
+    "_SCHEMA": "schema",
+    "_PROMPT": "prompt",
+    "_SYSTEM": "system",
+    "_EXTENDS": "extends",
+    "CLOSED": "closed",
+    "_USING": "using model",
+    "_MODEL": "model",
+    "_EXPECTING": "expecting",
+    "_AS": "as jsonl",
+    "_IF": "if",
+    "_ESCALATE": "escalate if",
+    "EXAMPLE": "example",
+    "SCHEMA_NAME": "the name of the schema",
+    "BASE": "the name of a schema",
+    "FIELD": "a field, as in title: string",
+    "TYPE": _A_TYPE,
+    "PROMPT_NAME": "the name of the prompt",
+    "KEY": "a key",
+    "WORD": _A_VALUE,
+    "CONSTRAINT": "a constraint such as @min(1)",
+    "DESCRIPTION": "a description in quotes",
+    "LAYOUT": "jsonl or json",
+    "OPERATOR": "~, ==, != or contains",
+    "STRING": "a text in quotes",
+    "TEXT": 'a text in """',
+    "NUMBER": "a number",
+    "COLON": "':'",
+    "COMMA": "','",
+    "EQUAL": "= and a default",
+    "VBAR": "| and another type",
+    "QMARK": "?",
+    "LSQB": "[",
+    "RSQB": "']'",
+    "LPAR": "(",
+    "RPAR": "')'",
+    "LBRACE": "{",
+    "RBRACE": "'}'",
+    "_NL": "the end of the line",
+    "_INDENT": "an indented line",
+    "$END": "the end of the text",
+}
+"""Terminals in the order in which a message names them."""
+
+_CLOSED_BY = {"LSQB": "RSQB", "LPAR": "RPAR", "LBRACE": "RBRACE"}
+
+#: Where the first may stand, the others are ways to begin it.
+_PARTS: Mapping[str, frozenset[str]] = {
+    "TYPE": frozenset(("STRING", "NUMBER", "LPAR")),
+    "WORD": frozenset(("STRING", "TEXT", "NUMBER", "LSQB", "LBRACE")),
+    "FIELD": frozenset(("STRING",)),
+    "KEY": frozenset(("STRING",)),
+    "PROMPT_NAME": frozenset(("STRING",)),
+    "COLON": frozenset(("QMARK",)),
+}
+
+
+def describe_unexpected(error: UnexpectedInput, source: str) -> Problem:
+    """The problem that lark met."""
+    parser = error.interactive_parser
+    if isinstance(error, UnexpectedToken):
+        token = error.token
+        start = None if token.type in _MISSING else token.start_pos
+        offset = len(source) if start is None else int(start)
+        return _without_quotes(source, offset, place(token), parser) or _at_token(token, parser)
+    if isinstance(error, UnexpectedCharacters):
+        at, offset = Position(error.line, error.column), error.pos_in_stream or 0
+        return _without_quotes(source, offset, at, parser) or _at_character(at, source[offset:], parser)
+    raise error
+
+
+def _at_token(token: Token, parser: InteractiveParser) -> Problem:
+    accepted = _accepted(parser)
+    expected = _in_words(accepted)
+    before = parser.parser_state.value_stack
+    if opened := _left_open(before, accepted, token):
+        return Problem(
+            "a bracket is not closed", place(opened), opened.value, _WORDS[_CLOSED_BY[opened.type]]
+        )
+    if token.type in _MISSING:
+        return Problem("something is missing here", place(token), _MISSING[token.type], expected)
+    if token.type == "_INDENT" and (header := _header_without_colon(before)):
+        return Problem("something is missing here", place(header), "the end of the line", _WORDS["COLON"])
+    if token.type == "_INDENT":
+        return Problem(
+            "this line is indented, and nothing above it needs it", place(token), "an indented line", expected
+        )
+    found = _WORDS["TEXT"] if token.type == "TEXT" else token.value
+    return Problem(_not_here(before, place(token)), place(token), found, expected)
+
+
+_MISSING = {"_NL": "the end of the line", "_DEDENT": "the end of the block", "$END": "the end of the text"}
+
+
+def _left_open(before: list[object], accepted: set[str], token: Token) -> Token | None:
+    """The bracket that should have been closed before a token that stands on a later line."""
+    for part in reversed(before):
+        if isinstance(part, Token) and part.type in _CLOSED_BY:
+            closing = _CLOSED_BY[part.type] in accepted
+            later = token.type in _MISSING or place(part).line < place(token).line
+            return part if closing and later else None
+    return None
+
+
+def _header_without_colon(before: list[object]) -> Token | None:
+    """The end of the line that declares a prompt, where that is what stands last."""
+    last = before[-1] if before else None
+    is_prompt = any(isinstance(part, Token) and part.type == "_PROMPT" for part in before)
+    return last if is_prompt and isinstance(last, Token) and last.type == "_NL" else None
+
+
+def _without_quotes(source: str, offset: int, at: Position, parser: InteractiveParser) -> Problem | None:
+    """That a text has no quotes, where what was met goes on with one that began as a word, or begins one."""
+    if offset == len(source):
+        return None
+    before, accepted = parser.parser_state.value_stack, _accepted(parser)
+    last, goes_on = before[-1] if before else None, source[offset].isalpha()
+    if isinstance(last, Tree) and last.data == "scalar":
+        last = last.children[0]
+    if isinstance(last, Token) and last.type in ("KEY", "WORD") and place(last).line == at.line:
+        if last.type == "KEY" and any(isinstance(part, Token) and part.type == "LBRACE" for part in before):
+            return None
+        begins, goes_on = place(last), goes_on or (last.type == "WORD" and "_NL" in accepted)
+    elif "TEXT" in accepted and not accepted & {"FIELD", "KEY", "WORD"}:
+        begins = at
+    else:
+        return None
+    if not goes_on:
+        return None
+    line = source.split("\n")[begins.line - 1][begins.column - 1 :]
+    return Problem("a text stands in quotes", begins, excerpt(line.strip(), 40), "quotes around it")
+
+
+def _at_character(at: Position, rest: str, parser: InteractiveParser) -> Problem:
+    if rest.startswith(TRIPLE):
+        return Problem("this text is not closed", at, rest[:3], f"another {rest[:3]} after it")
+    if rest[0] in "\"'":
+        return Problem(
+            "this text is not closed on its line", at, rest[:30].split("\n")[0], f"another {rest[0]}"
+        )
+    found = re.match(r"\w+|.", rest)
+    word = found[0] if found else rest[0]
+    if not word.isascii() and not word.isalnum():
+        word += f" ({unicodedata.name(word, f'U+{ord(word):04X}').lower()})"
+    return Problem(_not_here(parser.parser_state.value_stack, at), at, word, _in_words(_accepted(parser)))
+
+
+def _not_here(before: list[object], at: Position) -> str:
+    """What to say of something in a wrong place: it may follow a text that ends too soon."""
+    for part in before[-2:]:
+        text = part.children[0] if isinstance(part, Tree) and part.children else part
+        if isinstance(text, Token) and text.type == "TEXT":
+            begun, ended = text.line or 0, text.end_line or 0
+            if begun < ended and at.line <= ended + 1:
+                return f"this follows a text that began in line {begun}: are all quotes closed?"
+    return "this cannot stand here"
+
+
+def _accepted(parser: InteractiveParser) -> set[str]:
+    found: set[str] = parser.accepts()  # type: ignore[no-untyped-call]
+    return found
+
+
+def _in_words(accepted: set[str]) -> str:
+    parts = frozenset().union(*(_PARTS.get(terminal, frozenset()) for terminal in accepted))
+    words = [words for terminal, words in _WORDS.items() if terminal in accepted - parts]
+    return " or ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

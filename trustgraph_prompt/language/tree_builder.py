@@ -1,0 +1,338 @@
+"""Parses a text with lark, and turns lark's tree into nodes. The only importer of lark, loaded late."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from lark import Lark, Token, Transformer_NonRecursive, UnexpectedInput, v_args
+
+from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.language import nodes
+from trustgraph_prompt.language.constraints import ORDER
+from trustgraph_prompt.language.indentation import MAX_NESTING, Layout, place
+from trustgraph_prompt.language.nodes import File, Position, TypeExpr, nullable
+from trustgraph_prompt.language.problem import Problem
+from trustgraph_prompt.language.scalars import SCALARS
+from trustgraph_prompt.language.string_literals import unquoted
+from trustgraph_prompt.language.syntax_errors import describe_unexpected
+
+_WORDS = {"true": True, "false": False, "null": None}
+
+Part = TypeVar("Part")
+
+
+class _Value(NamedTuple):
+    """A value as it is written: JSON, where it stands, and where its parts do, by JSON Pointer."""
+
+    value: Any
+    at: Position
+    parts: dict[str, Position]
+
+
+class _Text(NamedTuple):
+    """A text that stands alone."""
+
+    text: str
+    at: Position
+
+
+class _Bases(NamedTuple):
+    names: tuple[nodes.Name, ...]
+
+
+class _Pair(NamedTuple):
+    """A key and its value, in an object or on a line of its own."""
+
+    key: str
+    at: Position
+    value: _Value
+
+
+class _Model(NamedTuple):
+    name: str
+    at: Position
+
+
+class _Expecting(NamedTuple):
+    type: TypeExpr
+    layout: Literal["json", "jsonl"]
+    at: Position
+
+
+@v_args(inline=True)
+class Builder(Transformer_NonRecursive[Token, Any]):
+    """Builds one file. What is wrong is put into `problems`, with something harmless in its place."""
+
+    def __init__(self) -> None:
+        super().__init__(visit_tokens=False)
+        self.problems: list[Problem] = []
+
+    def start(self, *statements: Any) -> nodes.File:
+        systems = _all(statements, _Text)
+        for again in systems[1:]:
+            self._wrong("the system message is there already", again.at)
+        return nodes.File(
+            tuple(_all(statements, nodes.SchemaDef)),
+            tuple(_all(statements, nodes.PromptDef)),
+            systems[0].text if systems else None,
+            systems[0].at if systems else None,
+        )
+
+    def system(self, text: Token) -> _Text:
+        return _Text(self._unquoted(text), place(text))
+
+    # ---- schemas
+
+    def schema(
+        self, name: Token, bases: _Bases, closed: Token | None, body: tuple[Any, ...]
+    ) -> nodes.SchemaDef:
+        about = next(iter(_all(body, _Text)), None)
+        fields = tuple(_all(body, nodes.SchemaField))
+        if not fields and not bases.names:
+            expected = "a field, as in: title: string"
+            self._wrong(f"the schema {name} has no fields", place(name), "nothing", expected)
+        description = None if about is None else about.text
+        return nodes.SchemaDef(
+            str(name), fields, bases.names, description, closed is not None, at=place(name)
+        )
+
+    def bases(self, *names: Token | None) -> _Bases:
+        return _Bases(tuple(nodes.Name(str(name), at=place(name)) for name in names if name is not None))
+
+    def body(self, *parts: Any) -> tuple[Any, ...]:
+        return parts
+
+    def about(self, text: Token) -> _Text:
+        return _Text(self._unquoted(text), place(text))
+
+    def field(self, name: Token, missing: Token | None, type: TypeExpr, *rest: Any) -> nodes.SchemaField:
+        said = self.annotated(self._shallow(type), *rest)
+        if not isinstance(said, nodes.Annotated):
+            said = nodes.Annotated(said)
+        return nodes.SchemaField(
+            self._name(name),
+            said.type,
+            said.constraints,
+            next(iter(_all(rest, nodes.Default)), None),
+            said.description,
+            missing is not None,
+            at=place(name),
+        )
+
+    def default(self, value: _Value) -> nodes.Default:
+        return nodes.Default(value.value, at=value.at)
+
+    def constraint(self, name: Token, *arguments: _Value | None) -> nodes.Constraint:
+        given = [one.value for one in arguments if one is not None]
+        if name == "@length":
+            given = [None if one == "any" else one for one in given]
+            given = given[:1] if given[1:] == given[:1] else given
+        return nodes.Constraint(str(name)[1:], tuple(given), at=place(name))
+
+    # ---- types
+
+    def named(self, name: Token) -> TypeExpr:
+        at = place(name)
+        if name in ("true", "false"):
+            return nodes.Literal(name == "true", at=at)
+        return nodes.Scalar(str(name), at=at) if name in SCALARS else nodes.Name(str(name), at=at)
+
+    def annotated(self, type: TypeExpr, *rest: Any) -> TypeExpr:
+        constraints = _all(rest, nodes.Constraint)
+        token = next((one for one in rest if isinstance(one, Token)), None)
+        if token is None and not constraints:
+            return type
+        description = None if token is None else self._unquoted(token)
+        if isinstance(type, nodes.Annotated):  # brackets within brackets
+            if token is not None and type.description is not None:
+                self._wrong("the description stands twice", place(token))
+            constraints = [*type.constraints, *constraints]
+            description = type.description if token is None else description
+            type = type.type
+        in_order = sorted(constraints, key=lambda one: ORDER.get(one.name, len(ORDER)))
+        return nodes.Annotated(type, tuple(in_order), description, at=type.at)
+
+    def bracketed(self, name: Token, item: TypeExpr | None) -> TypeExpr:
+        at = place(name)
+        if item is None:
+            return nodes.ListOf(self.named(name), at=at)
+        if name == "map":
+            return nodes.MapOf(nullable(item), at=at)
+        if name != "list":
+            self._wrong("only list and map take a type in brackets", at, f"{name}[…]", "list[…] or map[…]")
+        return nodes.ListOf(nullable(item), at=at)
+
+    def many(self, item: TypeExpr) -> TypeExpr:
+        return nodes.ListOf(nullable(item), at=item.at)
+
+    def optional(self, type: TypeExpr) -> TypeExpr:
+        return nodes.Optional(type, at=type.at)
+
+    def union(self, *members: TypeExpr) -> TypeExpr:
+        flat = [part for one in members for part in (one.members if isinstance(one, nodes.Union) else (one,))]
+        return nodes.Union(tuple(flat), at=members[0].at)
+
+    def literal(self, token: Token) -> TypeExpr:
+        return nodes.Literal(self._scalar(token), at=place(token))
+
+    # ---- prompts
+
+    def prompt(self, name: Token, *parts: Any) -> nodes.PromptDef:
+        pairs = _all(parts, _Pair)
+        texts = _all(parts, _Text) + [self._text_of(pair) for pair in pairs if pair.key == "text"]
+        text = self._one(texts, "the text")
+        model = self._one(_all(parts, _Model), "the model")
+        expecting = self._one(_all(parts, _Expecting), "what is expected")
+        settings = self._settings([pair for pair in pairs if pair.key != "text"])
+        return nodes.PromptDef(
+            self._name(name),
+            "" if text is None else text.text,
+            None if model is None else model.name,
+            None if expecting is None else expecting.type,
+            "json" if expecting is None else expecting.layout,
+            settings.value,
+            self._one(_all(parts, nodes.EscalationCondition), "when to escalate"),
+            tuple(_all(parts, nodes.ExampleDef)),
+            settings.parts if text is None else {"/text": text.at, **settings.parts},
+            None if model is None else model.at,
+            at=place(name),
+        )
+
+    def model(self, name: Token) -> _Model:
+        return _Model(self._unquoted(name), place(name))
+
+    def expecting(self, type: TypeExpr, layout: Token | None) -> _Expecting:
+        return _Expecting(
+            nullable(self._shallow(type)), "jsonl" if layout == "jsonl" else "json", type.at or _START
+        )
+
+    def text(self, text: Token) -> _Text:
+        return _Text(self._unquoted(text), place(text))
+
+    def setting(self, key: Token, value: _Value) -> _Pair:
+        return _Pair(self._name(key), place(key), value)
+
+    def escalation(self, operator: Token, value: Token) -> nodes.EscalationCondition:
+        return nodes.EscalationCondition(operator.value, self._unquoted(value), at=place(operator))
+
+    def example(self, word: Token, name: Token | None, *settings: _Pair) -> nodes.ExampleDef:
+        read = self._settings(settings)
+        named = None if name is None else self._unquoted(name)
+        return nodes.ExampleDef(named, read.value, read.parts, at=place(word))
+
+    # ---- values
+
+    def scalar(self, token: Token) -> _Value:
+        return _Value(self._scalar(token), place(token), {})
+
+    def array(self, bracket: Token, *items: _Value | None) -> _Value:
+        parts: dict[str, Position] = {}
+        values = [item for item in items if item is not None]
+        for index, item in enumerate(values):
+            parts |= _within(str(index), item)
+        return _Value([item.value for item in values], place(bracket), parts)
+
+    def object(self, brace: Token, *pairs: _Pair | None) -> _Value:
+        return self._settings([pair for pair in pairs if pair is not None])._replace(at=place(brace))
+
+    def pair(self, key: Token, value: _Value) -> _Pair:
+        return self.setting(key, value)
+
+    # ---- what they are made of
+
+    def _shallow(self, expr: TypeExpr) -> TypeExpr:
+        """A type that others can walk through; one that is nested too deep becomes another."""
+        level, depth = [expr], 0
+        while level:
+            level, depth = [part for one in level for part in one.parts], depth + 1
+            if depth > MAX_NESTING:
+                at = expr.at or _START
+                self._wrong("the type is nested too deep", at, "more", f"at most {MAX_NESTING} levels")
+                return nodes.Scalar("any", at=at)
+        return expr
+
+    def _settings(self, pairs: Iterable[_Pair]) -> _Value:
+        values: dict[str, Any] = {}
+        parts: dict[str, Position] = {}
+        for key, at, value in pairs:
+            if key in values:
+                self._wrong(f"the key {key} stands twice", at)
+            values[key] = value.value
+            parts |= _within(key, value)
+        return _Value(values, _START, parts)
+
+    def _text_of(self, pair: _Pair) -> _Text:
+        text = pair.value.value
+        if not isinstance(text, str):
+            self._wrong("the text of a prompt is a text", pair.value.at, text, "quotes around it")
+            text = str(text)
+        return _Text(text, pair.value.at)
+
+    def _one(self, found: list[Part], what: str) -> Part | None:
+        for again in found[1:]:
+            self._wrong(f"{what} is said twice", getattr(again, "at", _START))
+        return found[0] if found else None
+
+    def _scalar(self, token: Token) -> Any:
+        if token.type in ("STRING", "TEXT"):
+            return self._unquoted(token)
+        if token.type == "NUMBER":
+            return self._number(token)
+        return _WORDS.get(str(token), str(token))
+
+    def _name(self, token: Token) -> str:
+        return self._unquoted(token) if token.type == "STRING" else str(token)
+
+    def _unquoted(self, token: Token) -> str:
+        try:
+            return unquoted(token)
+        except ValueError as error:
+            self._wrong(str(error), place(token))
+            return ""
+
+    def _number(self, token: Token) -> int | float:
+        whole = not set(token) & set(".eE")
+        try:
+            number = int(token) if whole else float(token)
+        except ValueError:  # thousands of digits
+            number = math.inf
+        if number - number != 0:
+            self._wrong("this number is too large", place(token))
+            return 0
+        return number
+
+    def _wrong(self, message: str, at: Position, found: Any = None, expected: str | None = None) -> None:
+        self.problems.append(Problem(message, at, found, expected))
+
+
+_START = Position(1, 1)
+
+
+def _all(parts: Iterable[Any], kind: type[Part]) -> list[Part]:
+    return [part for part in parts if isinstance(part, kind)]
+
+
+def _within(step: str, value: _Value) -> dict[str, Position]:
+    """Where a value and its parts stand, seen from what holds it."""
+    prefix = pointer([step])
+    return {prefix: value.at, **{prefix + path: at for path, at in value.parts.items()}}
+
+
+def read_tree(source: str) -> tuple[File, list[Problem]]:
+    """What a text says, and what is wrong in it. Raises `Problem` where it cannot be read further."""
+    try:
+        tree = _lark().parse(source)
+    except UnexpectedInput as error:
+        raise describe_unexpected(error, source) from None
+    builder = Builder()
+    return builder.transform(tree), builder.problems
+
+
+@cache
+def _lark() -> Lark:
+    return Lark.open(
+        "grammar.lark", rel_to=__file__, parser="lalr", postlex=Layout(), maybe_placeholders=True
+    )

@@ -1,0 +1,103 @@
+"""Recordings: JSON Lines files of scripted answers (docs/providers.md describes the format)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from trustgraph_prompt.config_files import check
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.errors import PROVIDER_ERRORS, ConfigError, ProviderError
+from trustgraph_prompt.llm.scripted import ScriptedAnswer
+
+_COUNT = {"type": "integer", "minimum": 0}
+_TEXT = {
+    "description": "a text, or a list of its lines",
+    "oneOf": [
+        {"type": "string"},
+        {"type": "array", "items": {"type": "string"}, "description": "a list of its lines"},
+    ],
+}
+
+_LINE: Mapping[str, Any] = {
+    "type": "object",
+    "description": "an object with an answer",
+    "additionalProperties": False,
+    "anyOf": [{"required": ["answer"]}, {"required": ["thinking"]}, {"required": ["error"]}],
+    "properties": {
+        "note": {"type": "string", "description": "for who reads the recording"},
+        "prompt": {"type": "string", "description": "the id of a prompt"},
+        "contains": {"type": "string", "description": "a text"},
+        "match": {"type": "string", "description": "a regular expression"},
+        "answer": _TEXT,
+        "thinking": _TEXT,
+        "finish_reason": {"enum": ["stop", "length", "tool_calls", "content_filter", "error", None]},
+        "usage": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {"prompt_tokens": _COUNT, "completion_tokens": _COUNT, "total_tokens": _COUNT},
+        },
+        "model": {"type": "string"},
+        "delay": {"type": "number", "minimum": 0, "description": "seconds"},
+        "chunk": {"type": "integer", "minimum": 1, "description": "characters"},
+        "cut_after": {**_COUNT, "description": "characters"},
+        "error": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["category"],
+            "properties": {
+                "category": {"enum": sorted(PROVIDER_ERRORS)},
+                "message": {"type": "string"},
+                "retry_after": {"type": "number", "minimum": 0, "description": "seconds"},
+            },
+        },
+    },
+}
+
+
+def read(path: Path) -> Iterator[ScriptedAnswer]:
+    """The answers of a recording, in order. Raises `ConfigError` with file and line."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise ConfigError(error.strerror or str(error), where=str(path)) from None
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield _answer(line, f"{path}:{number}")
+
+
+def _answer(line: bytes, where: str) -> ScriptedAnswer:
+    try:
+        entry = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise ConfigError(f"not JSON: {error}", where=where) from None
+    check(entry, _LINE, where)
+    _check_regex(entry.get("match"), where)
+    apart = ("note", "answer", "thinking", "usage", "error")
+    values = {key: value for key, value in entry.items() if key not in apart}
+    if "usage" in entry:
+        values["usage"] = Usage(**entry["usage"])
+    if "error" in entry:
+        values["error"] = _error(**entry["error"])
+    return ScriptedAnswer(_text(entry.get("answer", "")), thinking=_text(entry.get("thinking", "")), **values)
+
+
+def _error(category: str, message: str = "as recorded", retry_after: float | None = None) -> ProviderError:
+    return PROVIDER_ERRORS[category](message, retry_after=retry_after)
+
+
+def _check_regex(pattern: str | None, where: str) -> None:
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        raise ConfigError(
+            f"not a regular expression: {error}", where=where, path="/match", found=pattern
+        ) from None
+
+
+def _text(value: str | list[str]) -> str:
+    return value if isinstance(value, str) else "\n".join(value)

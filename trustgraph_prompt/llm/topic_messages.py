@@ -1,0 +1,207 @@
+"""The text-completion wire: what a call is as a request, and what a response is as a delta; both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any, cast, get_args
+
+from trustgraph_prompt.cost import Usage
+from trustgraph_prompt.errors import (
+    PROVIDER_ERRORS,
+    ProviderError,
+    ProviderInvalidRequest,
+    ProviderRateLimit,
+    ProviderUnavailable,
+    ProviderUnexplained,
+    ProviderUnsupportedContentBlock,
+    RequestError,
+    excerpt,
+)
+from trustgraph_prompt.llm.records import Call, Delta, FinishReason, Message, RuntimeConfig, SchemaPath
+from trustgraph_prompt.wire import Error, TextCompletionRequest, TextCompletionResponse
+
+#: The type of a provider's error, except for a rate limit (TrustGraph's names).
+LLM_ERROR, TOO_MANY_REQUESTS = "llm-error", "too-many-requests"
+
+#: The types of errors that are the request's own fault.
+_REQUESTS_FAULT = ("invalid-request", "not-implemented", "too-large")
+
+_WORDS: Mapping[str, str] = {"user": "User", "assistant": "Assistant"}
+
+#: Digits of the number of a call: nobody makes more of them.
+_LONGEST_NUMBER = 9
+
+#: From where to where a number may be: wider than any server takes it.
+_NUMBERS: Mapping[str, tuple[float, float]] = {
+    "temperature": (0, 100),
+    "top_p": (0, 1),
+    "frequency_penalty": (-100, 100),
+    "presence_penalty": (-100, 100),
+}
+_MOST_TOKENS = 2**31 - 1
+_LONGEST_MODEL = 200
+
+_LEFT_TO_THE_PROVIDER = RuntimeConfig()
+
+
+def request(call: Call, seconds_left: float | None = None) -> TextCompletionRequest:
+    """A call as a request. Raises the `ProviderError` for what does not go onto this wire."""
+    if call.tools or any(message.role == "tool" or message.tool_calls for message in call.messages):
+        raise ProviderInvalidRequest("tools do not go onto this wire")
+    if any(message.has_images for message in call.messages):
+        raise ProviderUnsupportedContentBlock("images do not go onto this wire")
+    system = [message.text for message in call.messages if message.role == "system"]
+    said = [message for message in call.messages if message.role != "system"]
+    # system and prompt are all of a conversation that consists of one of each, in that order
+    plain = len(said) == 1 and said[0].role == "user" and list(call.messages[len(system) :]) == said
+    return TextCompletionRequest(
+        system="\n\n".join(system),
+        prompt=said[0].text if plain else _in_words(said),
+        streaming=call.stream,
+        response_format=None if call.response_schema is None else "json",
+        schema=call.response_schema,
+        messages=None
+        if plain and len(system) < 2
+        else [{"role": message.role, "content": message.text} for message in call.messages],
+        settings=_set(call.config),
+        schema_in_words=call.schema_in_words,
+        direct=True,
+        labels=call.labels,
+        seconds_left=seconds_left,
+    )
+
+
+def call(request: TextCompletionRequest) -> Call:
+    """The call that a request asks for. Raises `RequestError` for settings and labels that are none."""
+    number = request.labels.get("call", "1")
+    if not (number.isascii() and number.isdecimal() and len(number) <= _LONGEST_NUMBER):
+        raise RequestError("TextCompletionRequest/labels/call: expected the number of a call")
+    if request.messages is None:
+        system = [Message("system", request.system)] if request.system.strip() else []
+        messages = [*system, Message("user", request.prompt)]
+    else:
+        messages = [Message(cast(Any, m["role"]), m["content"]) for m in request.messages]
+    return Call(
+        messages,
+        config=_config(request.settings or {}),
+        response_schema=request.schema if request.response_format == "json" else None,
+        schema_in_words=request.schema_in_words,
+        stream=request.streaming,
+        labels=request.labels,
+    )
+
+
+def delta(response: TextCompletionResponse, text: str, model: str | None = None) -> Delta:
+    """What a response says of an answer: `text` of its own, and of `model` where it names none."""
+    known = (response.in_token, response.out_token) != (None, None)
+    return Delta(
+        text=text,
+        thinking=response.thinking,
+        finish_reason=cast(FinishReason, _one_of(response.finish_reason, FinishReason)),
+        usage=_usage(response) if response.usage or known else None,
+        model=response.model or model,
+        schema_path=cast(SchemaPath, _one_of(response.schema_path, SchemaPath)),
+    )
+
+
+def has_failed(response: bytes) -> bool:
+    """Whether a response says that there is no answer."""
+    try:
+        return TextCompletionResponse.decode(response).error is not None
+    except RequestError:
+        return True
+
+
+def error(cause: ProviderError) -> Error:
+    """A provider's error as the error of a response."""
+    if isinstance(cause, ProviderRateLimit):
+        return Error(TOO_MANY_REQUESTS, str(cause))
+    return Error(LLM_ERROR, f"{cause.category}: {cause}")
+
+
+def cause(error: Error, retry_after: float | None = None) -> ProviderError:
+    """The error that the error of a response stands for.
+
+    TrustGraph's own workers name no category: what they could not do may work later, or never.
+    """
+    category, _, message = error.message.partition(": ")
+    if error.type == TOO_MANY_REQUESTS:
+        return ProviderRateLimit(error.message, retry_after=retry_after)
+    if error.type == LLM_ERROR and category in PROVIDER_ERRORS:
+        return PROVIDER_ERRORS[category](message, retry_after=retry_after)
+    kind: type[ProviderError] = ProviderUnavailable
+    if error.type in _REQUESTS_FAULT:
+        kind = ProviderInvalidRequest
+    elif error.type == LLM_ERROR:
+        kind = ProviderUnexplained
+    return kind(f"{error.type}: {error.message}", retry_after=retry_after)
+
+
+def _in_words(said: Sequence[Message]) -> str:
+    """A conversation as one text, for a worker that knows no other."""
+    return "\n\n".join(f"{_WORDS[message.role]}:\n{message.text}" for message in said)
+
+
+def _set(config: RuntimeConfig) -> dict[str, Any] | None:
+    """The settings that are not left to the provider."""
+    if config == _LEFT_TO_THE_PROVIDER:
+        return None
+    return {name: value for name, value in asdict(config).items() if value not in (None, {})} or None
+
+
+def _config(settings: Mapping[str, Any]) -> RuntimeConfig:
+    known = {field.name for field in fields(RuntimeConfig)}
+    for name, value in settings.items():
+        if value is not None:
+            _check(name, value, "TextCompletionRequest/settings")
+    values = {name: value for name, value in settings.items() if name in known and value is not None}
+    if "stop_sequences" in values:
+        values["stop_sequences"] = tuple(values["stop_sequences"])
+    return RuntimeConfig(**values)
+
+
+def _check(name: str, value: Any, where: str) -> None:
+    """Raises `RequestError` for a value that the setting cannot have."""
+    match name:
+        case "max_tokens" | "max_completion_tokens":
+            fits = _is_a(value, int) and 1 <= value <= _MOST_TOKENS
+            expected = f"a whole number from 1 to {_MOST_TOKENS}"
+        case "model":
+            fits = isinstance(value, str) and 1 <= len(value) <= _LONGEST_MODEL
+            expected = f"the name of a model, {_LONGEST_MODEL} characters at most"
+        case "seed":
+            fits, expected = _is_a(value, int), "a whole number"
+        case "stop_sequences":
+            fits = isinstance(value, list) and all(isinstance(text, str) for text in value)
+            expected = "an array of texts"
+        case "extras":
+            fits, expected = isinstance(value, dict), "an object"
+        case _ if name in _NUMBERS:
+            least, most = _NUMBERS[name]
+            fits = _is_a(value, int | float) and least <= value <= most
+            expected = f"a number from {least} to {most}"
+        case _:
+            return
+    if not fits:
+        raise RequestError(f"{where}/{name}: found {excerpt(repr(value), 40)}, expected {expected}")
+    if name == "extras":
+        for limit in ("max_tokens", "max_completion_tokens"):
+            if value.get(limit) is not None:
+                _check(limit, value[limit], f"{where}/extras")
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
+def _usage(response: TextCompletionResponse) -> Usage:
+    if response.usage:
+        return Usage(**{field.name: response.usage.get(field.name) for field in fields(Usage)})
+    prompt, completion = response.in_token, response.out_token
+    total = prompt + completion if prompt is not None and completion is not None else None
+    return Usage(prompt, completion, total)
+
+
+def _one_of(value: str | None, names: Any) -> str | None:
+    return value if value in get_args(names) else None

@@ -1,0 +1,124 @@
+"""How far a broken value reaches.
+
+Nothing of it is read, and nothing behind it is lost. Brackets are counted without grammar, strings end with
+their line, and where a line begins with a value that has no place in the broken one, the broken one is over.
+"""
+
+from __future__ import annotations
+
+import re
+
+from trustgraph_prompt.json_text import grammar
+from trustgraph_prompt.reader.decode import NotJson, decode
+from trustgraph_prompt.reader.open_value import Raw
+
+_MARKED = r"(?:[-*+•]|\d{1,6}[.):])[ \t]*+[{[]"
+_MARK_BEGUN = r"(?:[-*+•]|\d{1,6}[.):]?)[ \t]*+\Z"
+_LINE_OF_INTEREST = rf"[{{[`~<]|{_MARKED}|{_MARK_BEGUN}|\Z"
+_TAG = f"</?{grammar.THINKING}"
+_TAG_BEGUN = r"</?[a-z]*+\Z"
+_PAIR = rf'[{{[](?:[^"{{}}[\]<\n]++|"{grammar.CHARACTERS_IN_LINE}")*+[}}\]]'
+_NOTHING = (
+    rf'(?:[^"{{}}[\]<\n]++|"{grammar.CHARACTERS_IN_LINE}"|{_PAIR}'
+    rf"|\n\s*+(?!{_LINE_OF_INTEREST})|(?<=[:[])\n\s*+(?=[{{[])|(?!{_TAG}|{_TAG_BEGUN})<)*+"
+)
+_OPENS = rf"(?:[{{[](?=[{{[])|(?:{_PAIR}|[{{[]){_NOTHING})++"
+_TOKEN = re.compile(
+    rf'{_NOTHING}(?:(?P<opens>{_OPENS})|(?P<closes>[}}\]]++)|(?P<string>")|(?P<line>\n\s*+)'
+    rf"|(?P<tag>{_TAG})|(?P<end><|\Z))",
+    re.IGNORECASE,
+)
+_STRINGS = re.compile(rf'"{grammar.CHARACTERS_IN_LINE}"?')
+_PAIRS = re.compile(r"[{[][^][{}]*+[}\]]")
+_ALL_ELSE = re.compile(r"[^{[]++")
+_CHARACTERS_OF_STRING = re.compile(grammar.CHARACTERS_IN_LINE)
+_MARK_AND_VALUE = re.compile(_MARKED)
+
+
+def next_value(broken: str, column: int) -> int | None:
+    """Where the next object begins that a broken value took for a part of itself, None where there is none.
+
+    It is the last line of what was read, and no further to the right than the broken value, which begins at
+    `column`: only the first one's missing end made a part of it.
+    """
+    broken = broken.rstrip()
+    start = broken.rfind("\n") + 1
+    line = broken[start:]
+    if not start or _indent(line) > column:
+        return None
+    try:
+        return start if isinstance(decode(line), dict) else None
+    except NotJson:
+        return None
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+class Damage:
+    """Measures a broken value: its open brackets, and the column in which it began."""
+
+    def __init__(
+        self, stack: list[str], raw: Raw, column: int, *, awaits_value: bool, in_string: bool = False
+    ) -> None:
+        self.raw = raw
+        self.is_closed = False
+        self._stack = stack
+        self._column = column
+        self._in_string = in_string
+        self._last = '"'  # the last visible character; any that no value follows will do
+        if awaits_value:
+            self._last = ":" if stack[-1] == "{" else ","
+
+    def advance(self, window: str, position: int, final: bool) -> tuple[bool, int]:
+        """Go on from `position`: whether the value is over, and where; or how far the window was used."""
+        if self._in_string:
+            position = self._leave_string(window, position)
+        while not self._in_string:
+            token = _TOKEN.match(window, position)
+            assert token is not None
+            assert token.lastgroup is not None
+            kind = token.lastgroup
+            start, end = token.span(kind)
+            self._last = window[position:start].rstrip()[-1:] or self._last
+            position = end
+            if kind == "opens":
+                self._stack.extend(_ALL_ELSE.sub("", _PAIRS.sub("", _STRINGS.sub("", token[kind]))))
+                self._last = token[kind].rstrip()[-1]
+            elif kind == "closes":
+                self.is_closed = end - start >= len(self._stack)
+                if self.is_closed:
+                    return True, start + len(self._stack)
+                del self._stack[start - end :]
+                self._last = "]"
+            elif kind == "string":
+                self._last = '"'
+                position = self._leave_string(window, end)
+            elif kind == "line":
+                begins = self._begins_anew(window, end, end - window.rfind("\n", start, end) - 1)
+                if begins or begins is None:
+                    return begins or final, start
+            else:
+                return kind == "tag" or final, start
+        return final, len(window) if final else position
+
+    def _leave_string(self, window: str, position: int) -> int:
+        """Where the string ends, or is interrupted."""
+        match = _CHARACTERS_OF_STRING.match(window, position)
+        assert match is not None
+        end = match.end()
+        self._in_string = end >= len(window.removesuffix("\\"))
+        return end if self._in_string else end + (window[end] != "\n")
+
+    def _begins_anew(self, window: str, start: int, column: int) -> bool | None:
+        """Whether the line that begins at `start`, in that column, is no part of the value; None to wait."""
+        begins = window[start : start + 1]
+        if not begins:
+            return None
+        if begins in "{[":
+            awaits_value = self._last in (":" if self._stack[-1] == "{" else "[,")
+            return column <= self._column and not awaits_value
+        if begins in "`~<" or _MARK_AND_VALUE.match(window, start):
+            return True
+        return None

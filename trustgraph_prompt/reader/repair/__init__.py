@@ -1,0 +1,129 @@
+"""Broken JSON to the value that was meant: `mend` gives the likeliest reading, `readings` the others, too.
+
+`prose` tells what is no value, `notation` unwraps what is written in another one. `descent` reads the rest:
+`strings` and `words` say where a value ends, `brackets` which of them a closing one is for. What can be read
+in several ways is put down in `doubts`, and read in the others on request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trustgraph_prompt.reader.repair.brackets import NOTHING
+from trustgraph_prompt.reader.repair.edits import Doubts, Edit, Effort, Unmendable, other_ways
+from trustgraph_prompt.reader.repair.notation import Notation, Rewritten, notation_at
+from trustgraph_prompt.reader.repair.parser import Descent
+from trustgraph_prompt.reader.repair.prose_brackets import is_meant
+from trustgraph_prompt.reader.repair.value_starts import Root, Roots
+
+__all__ = ["Edit", "Effort", "Mended", "Root", "Roots", "Unmendable", "mend", "readings"]
+
+_NO_NAMES: frozenset[str] = frozenset()
+_CHARACTERS_A_STEP = 100  # that are read in runs
+_REWRITTEN_A_STEP = 20
+_SEGMENT = 4096  # characters of another notation that are read at first, to find where the value ends
+
+
+@dataclass(frozen=True, slots=True)
+class Mended:
+    """A value, where it ends, what was done to read it, and whether the text ended within it.
+
+    `dropped` is whether what the text ended with was left out, `half` whether it is text that may go on.
+    Without edits and not cut, it was plain JSON.
+    """
+
+    value: Any
+    end: int
+    edits: tuple[Edit, ...] = ()
+    cut: bool = False
+    dropped: bool = False
+    half: bool = False
+
+
+def mend(
+    text: str, start: int = 0, *, names: frozenset[str] = _NO_NAMES, max_depth: int = 200
+) -> Mended | None:
+    """The likeliest reading of the value whose `{` or `[` is at `start`; None where no value was meant.
+
+    `names` are the properties that a schema declares: they decide what is a key where quotes are missing.
+    Raises `Unmendable`.
+    """
+    return next(readings(text, start, names=names, max_depth=max_depth), None)
+
+
+def readings(
+    text: str,
+    start: int = 0,
+    *,
+    lost: str = "",
+    names: frozenset[str] = _NO_NAMES,
+    max_depth: int = 200,
+    limit: int = 16,
+    effort: Effort | None = None,
+) -> Iterator[Mended]:
+    """At most `limit` readings of the value at `start`, the likeliest first.
+
+    The others read the doubtful places in another way: all of a kind at once, then each alone. `lost` is the
+    bracket that is missing at `start`. `effort` bounds them all, and may be shared with other values. Raises
+    `Unmendable` where there is no reading, and where effort is spent.
+    """
+    effort = effort or Effort()
+    effort.spend(start)
+    if not lost and not is_meant(text, start):
+        return
+    reader = _Reader(text, start, lost, names, max_depth, effort)
+    doubts = Doubts({})
+    first = reader.read(doubts)
+    if first is None:
+        return
+    yield first
+    for taken in other_ways(doubts.met)[: limit - 1]:
+        effort.spend(start, (first.end - start) // _CHARACTERS_A_STEP)
+        other = reader.read(Doubts(taken))
+        if other is not None:
+            yield other
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads one value of a text as often as there are ways to."""
+
+    text: str
+    start: int
+    lost: str
+    names: frozenset[str]
+    max_depth: int
+    effort: Effort
+
+    def read(self, doubts: Doubts) -> Mended | None:
+        if notation := notation_at(self.text, self.start):
+            return self._read_notation(notation, doubts)
+        return self._descend(self.text, self.start, doubts)
+
+    def _read_notation(self, notation: Notation, doubts: Doubts) -> Mended | None:
+        """The value in another notation; no more of the text than it needs is rewritten."""
+        text, start, size = self.text, self.start, _SEGMENT
+        while True:
+            doubts.met.clear()
+            self.effort.spend(start, min(size, len(text) - start) // _REWRITTEN_A_STEP)
+            plain = Rewritten(text[start : start + size], notation)
+            try:
+                mended = self._descend(plain.text, 0, doubts)
+            except Unmendable as refused:
+                raise Unmendable(str(refused), start + plain.source(refused.offset)) from None
+            if mended is None:
+                return None
+            if not mended.cut or start + size >= len(text):
+                edits = [Edit(start + plain.source(offset), what) for offset, what in mended.edits]
+                edits.insert(0, Edit(start, "JSON in another notation"))
+                return replace(mended, end=start + plain.source(mended.end), edits=tuple(edits))
+            size *= 4
+
+    def _descend(self, text: str, start: int, doubts: Doubts) -> Mended | None:
+        descent = Descent(text, self.names, doubts, self.effort, self.max_depth)
+        value = descent.read(start, self.lost)
+        if value is NOTHING:
+            return None
+        return Mended(value, descent.end, tuple(descent.edits), descent.cut, descent.dropped, descent.half)

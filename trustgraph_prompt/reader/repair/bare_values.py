@@ -1,0 +1,205 @@
+"""Values without quotes: numbers and literals in all their spellings, else text, and where it ends."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Any, NamedTuple
+
+from trustgraph_prompt.reader.repair.edits import Doubts, Effort
+from trustgraph_prompt.reader.repair.grammar import (
+    COMMA,
+    QUOTED_KEY,
+    Names,
+    Place,
+    begins_member,
+    is_stop,
+    may_begin_member,
+    next_mark,
+)
+
+_NUMBER = r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][+-]?+[0-9]++)?+"
+_PLAIN = re.compile(rf"(?:{_NUMBER}|true|false|null)(?=[ \t\r\n]*+[,}}\]])")
+_PLAIN_OF_MANY = re.compile(
+    rf"(?:{_NUMBER}|true|false|null)(?=[ \t]++(?:-?\d[\d.]*+|true|false|null)[\s,\]])"
+)
+_PLAIN_NUMBER = re.compile(_NUMBER)
+_PLAIN_LITERALS = {"true": True, "false": False, "null": None}
+_LITERALS: dict[str, bool | None] = {"True": True, "TRUE": True, "False": False, "FALSE": False}
+_LITERALS |= dict.fromkeys(("None", "NULL", "Null", "nil", "undefined", "NaN", "nan"))
+_LITERALS |= dict.fromkeys(f"{sign}{name}" for sign in ("", "-", "+") for name in ("Infinity", "inf"))
+_HALF_LITERAL = re.compile(
+    r"t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?|T(?:ru?)?|F(?:a(?:ls?)?)?|N(?:on?|aN?)?|-?I(?:n[finty]*)?|un(?:d[efin]*)?"
+)
+_HALF_NUMBER = re.compile(r"[+-]?(?:[\d.][\d.eE+_-]*+)?")
+
+# Numbers in spellings that JSON lacks.
+_HEXADECIMAL = re.compile(r"[+-]?0[xX][0-9a-fA-F]{1,64}")
+_UNUSUAL = re.compile(r"([+-]?(?:\d++(?:_\d++)*+\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?+)(?:[eE][+-]?)?+")
+# Rather text than numbers: codes with leading zeros, digits in groups, percentages.
+_AS_TEXT = re.compile(r"([+-]?(?:0\d++|\d{1,3}(?:,\d{3})++|\d++(?=\.?\d*+ ?%))(?:\.\d++)?+) ?%?")
+
+_AROUND = " \t\r\n;\u00a0\u3000\ufeff\u200b\u200c\u200d\u2060"
+_ASSIGNED = re.compile(r"\s++[^\W\d][\w-]*+\s*+=(?!=)")
+_GROUPED = re.compile(r",\d")
+_RUN = re.compile(r"(?:[^,，;\[\]{}()\n\"“”:/#]++|\([^()\n]*+\)|\[[^\[\]{}\n\"]*+\]|\{[^\[\]{}\n\":]*+\})*+")
+_WORD_BEFORE = re.compile(r"\s([^\W\d][\w$@.-]{0,80}+)\Z")
+
+
+class Half(Enum):
+    """What a value that the text ends with may be half of."""
+
+    NUMBER = auto()
+    LITERAL = auto()
+
+
+class Bare(NamedTuple):
+    """A value without quotes, where what follows begins, and what was wrong.
+
+    `half`: the text ends with it, and another value begins so.
+    """
+
+    value: Any
+    end: int
+    flaw: str = ""
+    half: Half | None = None
+
+
+class Words:
+    """Reads the values without quotes of one text."""
+
+    def __init__(self, text: str, names: Names, doubts: Doubts, effort: Effort) -> None:
+        self._text = text
+        self._names = names
+        self._doubts = doubts
+        self._effort = effort
+
+    def read(self, start: int, place: Place, brackets: Sequence[str]) -> Bare:
+        """The value that begins at `start`; `brackets` are those that are missing around it."""
+        text = self._text
+        plain = _PLAIN.match(text, start) or (place is Place.ELEMENT and _PLAIN_OF_MANY.match(text, start))
+        if plain and not (place is Place.MEMBER and _GROUPED.match(text, plain.end())):
+            end = after = plain.end()
+        else:
+            end, after = self._extent(start, place, brackets)
+        raw = text[start:end].strip(_AROUND)
+        if end < after:
+            return Bare(raw, after, "a string without its beginning")
+        value, flaw = self.meaning(raw, start)
+        if after < len(text):
+            return Bare(value, after, flaw)
+        half = Half.LITERAL if _HALF_LITERAL.fullmatch(raw) else None
+        return Bare(value, after, flaw, Half.NUMBER if _HALF_NUMBER.fullmatch(raw) else half)
+
+    def meaning(self, raw: str, start: int) -> tuple[Any, str]:
+        """What `raw` stands for, and what is wrong with it."""
+        if raw in _PLAIN_LITERALS:
+            return _PLAIN_LITERALS[raw], ""
+        try:
+            if _PLAIN_NUMBER.fullmatch(raw):
+                return _number(raw), ""
+            if raw in _LITERALS:
+                literal = _LITERALS[raw]
+                value = self._doubts.settle("literal", start, literal, raw)
+                return value, "text without quotes" if value == raw else "another spelling of a literal"
+            if _HEXADECIMAL.fullmatch(raw):
+                return self._doubts.settle("number", start, int(raw, 16), raw), "a number that is not JSON"
+            if number := _AS_TEXT.fullmatch(raw):
+                as_number = _number(number[1].replace(",", ""))
+                return self._doubts.settle("number", start, raw, as_number), "a number that is not JSON"
+            if number := _UNUSUAL.fullmatch(raw):
+                return self._doubts.settle(
+                    "number", start, _number(number[1]), raw
+                ), "a number that is not JSON"
+        except ValueError:
+            return raw, "a number too large"
+        return raw, "text without quotes"
+
+    def _extent(self, start: int, place: Place, brackets: Sequence[str]) -> tuple[int, int]:
+        """Where text without quotes ends, and where what follows it begins: behind a quote that closes it."""
+        text = self._text
+        quotation = False
+        position = start
+        while True:
+            self._effort.spend(position)
+            position = _end(text, position)
+            mark = text[position : position + 1]
+            if mark == "" or mark in "}]{" or (mark == ")" and brackets[-1] == ")"):
+                return position, position
+            if mark in '"“”':
+                if QUOTED_KEY.match(text, position):
+                    return position, position
+                if not quotation and self._follows(position + 1, place, closing=True):
+                    return position, position + 1
+                quotation = not quotation
+            elif mark in COMMA:
+                if (place is Place.ELEMENT and mark != ";") or (
+                    place is Place.MEMBER and self._follows(position, place)
+                ):
+                    return position, position
+            elif mark == "\n":
+                if (
+                    place is Place.ELEMENT
+                    or self._is_complete(start, position)
+                    or self._follows(position, place)
+                ):
+                    return position, position
+            elif mark == ":" and place is Place.MEMBER:
+                word = _WORD_BEFORE.search(text, max(start, position - 90), position)
+                if word and (word[1] in self._names or self._is_complete(start, word.start())):
+                    return word.start(), word.start()
+            elif mark in "/#" and self._is_comment(start, position):
+                return position, position
+            position += 1
+
+    def _follows(self, position: int, place: Place, *, closing: bool = False) -> bool:
+        """Whether the text ends before a line end, a comma or a quote at `position`, by what follows it."""
+        text = self._text
+        position, mark = next_mark(text, position)
+        comma = mark != "" and mark in COMMA
+        if comma and place is Place.MEMBER and _ASSIGNED.match(text, position + 1):
+            return True
+        while mark and mark in COMMA:
+            position, mark = next_mark(text, position + 1)
+        if mark == "" or mark in "}]{" or is_stop(text, position):
+            return True
+        if place is Place.ELEMENT:
+            return comma
+        if comma or not closing:
+            member = may_begin_member if comma else begins_member
+            return member(text, position, self._names)
+        return False
+
+    def _is_comment(self, start: int, position: int) -> bool:
+        """Whether a comment begins, not a path or an address: behind a space, or behind a complete value."""
+        text = self._text
+        if not is_stop(text, position):
+            return False
+        return (
+            text[position - 1].isspace()
+            or text.startswith("/*", position)
+            or self._is_complete(start, position)
+        )
+
+    def _is_complete(self, start: int, end: int) -> bool:
+        """Whether a plain number or literal ends at `end`."""
+        raw = self._text[start : min(end, start + 40)].strip()
+        return end - start <= 40 and (raw in _PLAIN_LITERALS or _PLAIN_NUMBER.fullmatch(raw) is not None)
+
+
+def _end(text: str, position: int) -> int:
+    run = _RUN.match(text, position)
+    assert run is not None
+    return run.end()
+
+
+def _number(digits: str) -> int | float:
+    """Raises `ValueError` for what Python has no exact or finite number for."""
+    if digits.lstrip("+-").replace("_", "").isdecimal():
+        return int(digits)
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError
+    return number

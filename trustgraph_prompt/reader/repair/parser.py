@@ -1,0 +1,447 @@
+"""One descent through broken JSON: members and elements, whatever is missing or too many between them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from trustgraph_prompt.json_text import grammar as strict
+from trustgraph_prompt.reader.repair.bare_values import Half, Words
+from trustgraph_prompt.reader.repair.brackets import Brackets, Open
+from trustgraph_prompt.reader.repair.edits import Doubts, Edit, Effort
+from trustgraph_prompt.reader.repair.grammar import (
+    COLON,
+    COMMA,
+    COMMENT,
+    ELLIPSIS,
+    FENCE,
+    QUOTED_KEY,
+    QUOTES,
+    SPACE,
+    Names,
+    Place,
+    begins_member,
+    key_at,
+    next_mark,
+)
+from trustgraph_prompt.reader.repair.strings import Strings
+
+_MOST_EDITS = 100  # told of one value
+
+# Members and elements of strict JSON at once, where what follows them leaves no doubt that they are some.
+_BLANK = strict.SPACE
+_SCALAR = rf"(?:{strict.STRING}|-?(?:0|[1-9][0-9]{{0,300}}+)(?:\.[0-9]{{1,300}}+)?+|true|false|null)"
+_ARRAY = strict.array(_SCALAR)
+_KEY = rf"{strict.STRING}{_BLANK}:"
+_MEMBER = strict.member(f"(?:{_SCALAR}|{_ARRAY})")
+_OBJECT = strict.object_(f"(?:{_SCALAR}|{_ARRAY})")
+_MEMBERS = re.compile(rf"(?>{_BLANK}{_MEMBER},)+(?={_BLANK}{_KEY})")
+_ELEMENTS = re.compile(
+    rf"(?>{_BLANK}(?:{_SCALAR}|{_ARRAY}|{_OBJECT}){_BLANK},)+(?={_BLANK}(?:{_SCALAR}{_BLANK}[],]|[\[{{]))"
+    rf"|{_BLANK}{_OBJECT}"
+)
+
+_SPACE = re.compile(SPACE)
+_COMMAS = re.compile(rf"[{COMMA}](?:{SPACE}[{COMMA}])*+")
+_COLONS = re.compile(rf"{COLON}(?:{SPACE}{COLON})*+")
+_LINE = re.compile(r"[^\n]*+")
+_TO_CLOSER = re.compile(r"[^\n}\]]*+")
+_OMITTED = re.compile(r"(?:\.{3,}|…)[^,\]}\n\"']*+")
+_FENCE_LINE = re.compile(r"`{3,}[ \t]*\w*")
+_WORD = rf"(?:[^\s{QUOTES}{{}}\[\]()<>,，;:：=/#\\]|/(?![/*]))++"
+_BARE_KEY = re.compile(rf"({_WORD}(?:[ \t]++{_WORD}){{0,5}}+)[{QUOTES}]?(?={SPACE}(?:[:：]|=))")
+_BARE_WORD = re.compile(rf"{_WORD}(?={SPACE}([{QUOTES}\[{{,}}]|\Z))")
+_MISPLACED = re.compile(rf"[^\s{QUOTES}{{}}\[\],]++|(?s:.)")
+_KEY_OF_LOST_OBJECT = re.compile(rf"[^\W\d][\w$-]*+{SPACE}[:：]{SPACE}[{QUOTES}\[{{\d-]")
+_PREFIX = re.compile(
+    rf"(?:[rbfuRBFU]|[rR][bBfF]|[bBfF][rR])(?=\"(?!{SPACE}[:：])[^\s\",\]}}][^\"]*+\"|'[^\s',\]}}][^']*+')"
+)
+# A call with one argument; any other is text.
+_CALL = re.compile(
+    r"(?:new\s+)?[^\W\d][\w$.]*+\s*+\((?=\s*+(?:[{\[]|(?:\"[^\"\n]*+\"|'[^'\n]*+'|`[^`\n]*+`|-?[\d.]++)\s*+\)))"
+)
+_TUPLE = re.compile(r"\((?=\s*+(?:[\"'\[{(]|-?[\d.]++\s*+,|(?:None|True|False)\b|\)))")
+_PLACEHOLDER = re.compile(r"\{[^\W\d][\w.]*+\}(?=\s*+[,}\]])|\{\{ ?[^\W\d][\w.]*+ ?\}\}(?=\s*+[,}\]])")
+_ESCAPED_QUOTES = re.compile(r'\\"[^"]*+(?<=\\)"')
+_JOIN = re.compile(rf"{SPACE}\+{SPACE}(?=[{QUOTES}]|\Z)")
+
+
+class Descent:
+    """Reads one value of `text`; then `end`, `cut`, `dropped`, `half` and `edits` say what came of it."""
+
+    def __init__(self, text: str, names: Names, doubts: Doubts, effort: Effort, max_depth: int) -> None:
+        self.end = 0
+        self.cut = False
+        self.dropped = False
+        self.half = False
+        self.edits: list[Edit] = []
+        self._text = text
+        self._names = names
+        self._doubts = doubts
+        self._effort = effort
+        self._strings = Strings(text, names, doubts, self._effort)
+        self._words = Words(text, names, doubts, self._effort)
+        self._brackets = Brackets(text, names, max_depth)
+        self._lost = ""
+        self._meant = False  # whether something came that only a value has
+
+    def read(self, start: int, lost: str = "") -> Any:
+        """The value whose bracket is at `start`, or was `lost` there; `NOTHING` where none was meant.
+
+        Raises `Unmendable`.
+        """
+        self._begin(lost or self._text[start], start)
+        self._lost = lost
+        if lost:
+            self._edit(start, "a missing opening bracket")
+            self.end = start
+        while self._brackets.open:
+            self._effort.spend(self.end)
+            top = self._top
+            if top.bracket == "{":
+                self._read_member(top)
+            else:
+                self._read_element(top)
+        return self._brackets.value
+
+    @property
+    def _top(self) -> Open:
+        return self._brackets.open[-1]
+
+    # Brackets
+
+    def _begin(self, bracket: str, start: int, *, called: bool = False) -> Open:
+        self.end = start + 1
+        return self._brackets.begin(bracket, start, called=called)
+
+    def _read_closer(self, mark: str) -> None:
+        closed = self._brackets.closed_by(self.end)
+        if closed == 0:
+            self._edit(self.end, "a closing bracket too many, or too early")
+        elif closed > 1 or mark != self._brackets.missing[-1]:
+            self._edit(self.end, "a missing or wrong closing bracket")
+        for _ in range(closed):
+            self._brackets.close()
+        self.end += 1
+
+    def _end_cut(self) -> None:
+        """The text is over within the value; an element that has come to hold nothing is dropped.
+
+        What lacks its first bracket may lack its last, too.
+        """
+        self.cut = self.cut or self.dropped or len(self._brackets.open) > 1 or not self._lost
+        self.end = len(self._text)
+        brackets = self._brackets
+        while brackets.open:
+            *around, last = brackets.open[-2:]
+            is_element = bool(around) and around[0].key is None
+            if is_element and last.holds_nothing and self._doubts.settle("empty", last.start, True, False):
+                brackets.drop()
+            else:
+                brackets.close()
+
+    def _read_fence(self) -> None:
+        """A fence is the end of the value, unless that goes on behind it."""
+        fence = _FENCE_LINE.match(self._text, self.end)
+        assert fence is not None
+        position, mark = next_mark(self._text, fence.end())
+        if mark and (mark in "}]" or begins_member(self._text, position, self._names)):
+            self._edit(self.end, "a code fence within the value")
+            self.end = fence.end()
+            return
+        self._edit(self.end, "a code fence before the closing bracket")
+        self._brackets.close_all()
+
+    # Between values
+
+    def _edit(self, offset: int, what: str) -> None:
+        if what and len(self.edits) < _MOST_EDITS:
+            self.edits.append(Edit(offset, what))
+
+    def _next(self, *, commas: bool = False) -> str:
+        """Pass over space, comments, what was left out, and `commas`; the next character, "" at the end."""
+        text = self._text
+        passed = 0
+        while True:
+            start = self.end
+            self.end = strict.skip_space(text, start)
+            mark = text[self.end : self.end + 1]
+            if mark in '"{[}]':  # or the end
+                break
+            if commas and mark in COMMA:
+                if mark != ",":
+                    self._edit(self.end, "another mark than a comma")
+                self.end = _end(_COMMAS, text, self.end)
+                passed += 1 if self.end - start == 1 or text[start : self.end].strip() in COMMA else 2
+            elif COMMENT.match(text, self.end):
+                self._pass_comment()
+            elif ELLIPSIS.match(text, self.end):
+                self._edit(self.end, "something left out")
+                self.end = _end(_OMITTED, text, self.end)
+            else:
+                space = _end(_SPACE, text, self.end)
+                if space == self.end:
+                    break
+                self._edit(self.end, "a space that is not JSON's")
+                self.end = space
+        if commas:
+            self._count_commas(passed, mark)
+        return mark
+
+    def _count_commas(self, passed: int, mark: str) -> None:
+        top = self._top
+        top.commas += passed
+        expected = 0 if top.holds_nothing or mark in "}])" else 1
+        if passed != expected and mark:
+            self._edit(self.end, "a missing comma" if passed < expected else "a comma too many")
+
+    def _pass_comment(self) -> None:
+        """A comment ends with its line, or with the container that began in its line."""
+        text, start = self._text, self.end
+        self._edit(start, "a comment")
+        if text.startswith("/*", start):
+            end = text.find("*/", start + 2)
+            self.end = end + 2 if end >= 0 else len(text)
+            return
+        self.end = _end(_LINE, text, start)
+        if self.end == len(text) or text.find("\n", self._top.start, start) < 0:
+            closer = _end(_TO_CLOSER, text, start)
+            self.end = min(closer, self.end)
+
+    # Members
+
+    def _read_member(self, top: Open) -> None:
+        text = self._text
+        commas = top.commas
+        mark = self._next(commas=True)
+        if mark and top.commas == commas and key_at(text, self.end) in top.members:
+            self._end_object()
+        elif mark == '"' and (run := _MEMBERS.match(text, self.end)):
+            top.members |= json.loads("{" + run[0][:-1] + "}")
+            self._meant = True
+            self.end = run.end() - 1
+        elif mark == "":
+            self._end_cut()
+        elif mark in "}])":
+            self._read_closer(mark)
+        elif FENCE.match(text, self.end):
+            self._read_fence()
+        elif mark == "{" and top.members:
+            self._end_object()
+        elif mark in "{[":
+            self._open_without_key(top, mark)
+        else:
+            self._read_key(top)
+
+    def _end_object(self) -> None:
+        """Another object begins where a key should, or with a key that is there: all that is open ends.
+
+        That is up to an array, or altogether.
+        """
+        self._edit(self.end, "a missing closing bracket")
+        while self._brackets.open and self._top.bracket == "{":
+            self._brackets.close()
+
+    def _open_without_key(self, top: Open, mark: str) -> None:
+        """Braces doubled or of a set; or an array goes on that was closed too early."""
+        start = self.end
+        last = next(reversed(top.members), None)
+        if mark == "[" and last is not None and isinstance(top.members[last], list):
+            self._edit(start, "an array closed too early")
+            top.key = last
+            self._begin("[", start).items = top.members[last]
+            return
+        self._edit(start, "a value without a key")
+        self._begin(mark, start)
+
+    def _read_key(self, top: Open) -> None:
+        text, start = self._text, self.end
+        if prefix := _PREFIX.match(text, start):
+            self.end = prefix.end()
+        if text[self.end] in QUOTES or _ESCAPED_QUOTES.match(text, self.end):
+            quoted = self._strings.read(self.end, Place.KEY, self._brackets.missing)
+            if quoted.cut:
+                self.dropped = True
+                self._end_cut()
+                return
+            key, self.end, flaw = quoted.value, quoted.end, quoted.flaw
+            self._meant = True
+        elif (bare := _BARE_KEY.match(text, start)) and (
+            " " not in bare[1] or not self._has_quoted_keys(top)
+        ):
+            key, self.end, flaw = bare[1], bare.end(), "a key without quotes"
+        elif (word := _BARE_WORD.match(text, start)) and (not word[1] or self._may_be_key(word)):
+            key, self.end, flaw = word[0], word.end(), "a key without quotes"
+            if word[1] in (",", "}"):
+                self._edit(start, "a word without a value")
+                if not top.members:
+                    top.items.append(self._words.meaning(key, start)[0])  # of a set
+                return
+        else:
+            self._pass_misplaced(top)
+            return
+        self._edit(start, flaw)
+        self._read_value_of(top, key)
+
+    def _may_be_key(self, word: re.Match[str]) -> bool:
+        """Whether a word may be a key that lacks its colon, or one of a set; not what stands before a key."""
+        if not self._meant and word[1] in ",}":
+            return False  # `{name}`, `{1, 2}`
+        return QUOTED_KEY.match(self._text, word.start(1)) is None
+
+    def _has_quoted_keys(self, top: Open) -> bool:
+        start = _end(_SPACE, self._text, top.start + 1)
+        return not top.holds_nothing and self._text[start : start + 1] in QUOTES
+
+    def _pass_misplaced(self, top: Open) -> None:
+        """Pass over what has no place here; where nothing but this has come so far, no value was meant."""
+        if not self._meant:
+            self._brackets.open.clear()
+            return
+        self._edit(self.end, "something that has no place there")
+        self.end = _end(_MISPLACED, self._text, self.end)
+
+    def _read_value_of(self, top: Open, key: str) -> None:
+        """At what follows a key: a colon and a value, or what came instead of them."""
+        text = self._text
+        mark = self._next()
+        colon = _COLONS.match(text, self.end)
+        if colon:
+            self._meant = True
+            if len(colon[0]) > 1 or mark != ":":
+                self._edit(self.end, "another mark than a colon")
+            self.end = colon.end()
+            before = self.end
+            mark = self._next()
+        if mark == "":
+            self.dropped = True
+            self._end_cut()
+            return
+        if mark in "}])" or mark in COMMA or (colon and self._goes_on_without_value(before)):
+            self._edit(self.end, "a member without its value")
+            if not colon:
+                top.items.append(key)
+            elif self._doubts.settle("value", self.end, True, False):
+                top.members[key] = None
+            else:
+                top.commas += 1  # nothing stands before the next one
+            return
+        if not colon:
+            self._edit(self.end, "a missing colon")
+        top.key = key
+        self._read_value(Place.MEMBER, mark)
+
+    def _goes_on_without_value(self, colon: int) -> bool:
+        """Whether the next member, or the end of the text, begins on a line behind the colon."""
+        text = self._text
+        if "\n" not in text[colon : self.end]:
+            return False
+        return QUOTED_KEY.match(text, self.end) is not None or FENCE.match(text, self.end) is not None
+
+    # Elements
+
+    def _read_element(self, top: Open) -> None:
+        text = self._text
+        mark = self._next(commas=True)
+        if top.bracket == "[" and mark and (run := _ELEMENTS.match(text, self.end)):
+            elements = run[0].removesuffix(",")
+            top.items += json.loads(f"[{elements}]")
+            self._meant = True
+            self.end += len(elements)
+        elif mark == "":
+            self._end_cut()
+        elif mark in "}])":
+            self._read_closer(mark)
+        elif FENCE.match(text, self.end):
+            self._read_fence()
+        elif mark in ":：=":
+            self._pass_misplaced(top)
+        elif key := QUOTED_KEY.match(text, self.end) or _KEY_OF_LOST_OBJECT.match(text, self.end):
+            self._read_member_of_array(top, key[0])
+        else:
+            self._read_value(Place.ELEMENT, mark)
+
+    def _read_member_of_array(self, top: Open, key: str) -> None:
+        """At a key in an array: an object that lost its opening bracket, or the array its closing one."""
+        start = self.end
+        before = top.items[-1] if top.items else None
+        known = isinstance(before, dict) and any(key.find(name, 0, len(name) + 1) >= 0 for name in before)
+        if self._brackets.missing[-2:-1] == ["}"] and top.items and not known:
+            self._edit(start, "a missing closing bracket")
+            self._brackets.close()
+            return
+        self._edit(start, "an object without its opening bracket")
+        self._begin("{", start)
+        self.end = start
+
+    # Values
+
+    def _read_value(self, place: Place, mark: str) -> None:
+        text, start = self._text, self.end
+        self._meant = self._meant or mark not in "{["
+        if placeholder := _PLACEHOLDER.match(text, start):
+            self.end = placeholder.end()
+            self._edit(start, "text without quotes")
+            self._top.put(placeholder[0])
+        elif mark in "{[":
+            self._begin(mark, start)
+        elif call := _CALL.match(text, start) or _TUPLE.match(text, start):
+            self._edit(start, "a call or a tuple")
+            self._begin("(", call.end() - 1, called=call.end() - start > 1)
+        elif mark in QUOTES or _PREFIX.match(text, start) or _ESCAPED_QUOTES.match(text, start):
+            self._read_string(place)
+        else:
+            self._read_word(place)
+
+    def _read_string(self, place: Place) -> None:
+        """A string, or several that are joined by `+`."""
+        text, start = self._text, self.end
+        value = ""
+        while True:
+            self._effort.spend(self.end)
+            if prefix := _PREFIX.match(text, self.end):
+                self._edit(self.end, "a prefix before a string")
+                self.end = prefix.end()
+            quoted = self._strings.read(self.end, place, self._brackets.missing)
+            self._edit(self.end, quoted.flaw)
+            value += quoted.value
+            self.end = quoted.end
+            join = None if quoted.cut else _JOIN.match(text, self.end)
+            if join is None:
+                break
+            self._edit(self.end, "strings that are joined")
+            self.end = join.end()
+            if self.end == len(text):
+                break
+        top = self._top
+        self.cut = self.cut or quoted.cut
+        if quoted.cut and not self._doubts.settle("cut string", start, True, False):
+            top.key = None
+            self.dropped = True
+        else:
+            self.half = quoted.cut
+            top.put(value)
+
+    def _read_word(self, place: Place) -> None:
+        """A value without quotes. One that may be half of another was cut, and is dropped.
+
+        Unless it is a number, and other marks are missing, too: then the closing bracket was forgotten.
+        """
+        text, start, top = self._text, self.end, self._top
+        bare = self._words.read(start, place, self._brackets.missing)
+        self.end = bare.end
+        kept = bare.half is Half.NUMBER and bool(self.edits)
+        if bare.half and not self._doubts.settle("cut word", start, kept, not kept):
+            top.key = None
+            self.dropped = True
+            return
+        self._edit(start, bare.flaw)
+        self.half = self.end == len(text) and isinstance(bare.value, str)
+        top.put(bare.value)
+
+
+def _end(pattern: re.Pattern[str], text: str, position: int) -> int:
+    match = pattern.match(text, position)
+    assert match is not None
+    return match.end()

@@ -1,0 +1,118 @@
+"""The client of TrustGraph's config service."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from contextlib import aclosing
+
+from trustgraph_prompt.broker import Broker
+from trustgraph_prompt.broker.caller_pool import Callers
+from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, CallTimeout, RequestError
+from trustgraph_prompt.wire import ConfigRequest, ConfigResponse, ConfigValue
+
+SECONDS_FOR_AN_ANSWER = 10.0
+
+AT_ONCE = 8
+"""Requests to the service under way at a time."""
+
+Values = dict[str, str]
+"""The values of one type in a workspace, by key; each is JSON text."""
+
+
+class ConfigClient:
+    """Asks the service of a topic space, over its request and response topics.
+
+    Its methods raise `BrokerError`: the next call may succeed, also where the broker has closed something.
+    """
+
+    def __init__(self, broker: Broker, space: str) -> None:
+        self.version = 0
+        self._callers = Callers(broker)
+        self._caller = self._callers.between(
+            f"non-persistent://{space}/request/config", f"non-persistent://{space}/response/config"
+        )
+        self._places = asyncio.Semaphore(AT_ONCE)
+
+    async def values(self, workspace: str, type: str) -> Values:
+        """What a workspace has of a type."""
+        request = ConfigRequest("getvalues", workspace=workspace, type=type)
+        response = await self._ask(request)
+        if response.error is not None:
+            raise _refusal(request, response)
+        return _by_key(response.values)
+
+    async def everywhere(
+        self, type: str, *, skip: Collection[str] = ()
+    ) -> dict[str, Values | BrokerError | None]:
+        """What each workspace that is not reserved has of a type, where it has any; or why nobody knows.
+
+        Of those to `skip` it is only said, by None, that they have any. Services before 2.7.13 know no
+        `getkeys-all-ws`, and give all values at once.
+        """
+        request = ConfigRequest("getkeys-all-ws", type=type)
+        response = await self._ask(request)
+        whole = response.error is not None and response.error.type == "bad-operation"
+        if whole:
+            request = ConfigRequest("getvalues-all-ws", type=type)
+            response = await self._ask(request)
+        if response.error is not None:
+            raise _refusal(request, response)
+        named = {value.workspace for value in response.values}
+        workspaces = sorted(name for name in named if name and not is_reserved(name))
+        if whole:
+            return {
+                name: _by_key(value for value in response.values if value.workspace == name)
+                for name in workspaces
+            }
+        asked = [name for name in workspaces if name not in skip]
+        return {**dict.fromkeys(workspaces), **await self.each(asked, type)}
+
+    async def each(self, workspaces: Iterable[str], type: str) -> dict[str, Values | BrokerError]:
+        """What each of some workspaces has of a type, or why nobody knows. Raises nothing."""
+
+        async def one(workspace: str) -> Values | BrokerError:
+            try:
+                return await self.values(workspace, type)
+            except BrokerError as error:
+                return error
+
+        asked = list(workspaces)
+        return dict(zip(asked, await asyncio.gather(*map(one, asked)), strict=True))
+
+    async def close(self) -> None:
+        """For good: calls under way raise `BrokerClosed`, later ones `BrokerUnavailable`."""
+        await self._callers.close()
+
+    async def _ask(self, request: ConfigRequest) -> ConfigResponse:
+        async with self._places:
+            calling = self._caller.call(request.encode(), timeout=SECONDS_FOR_AN_ANSWER)
+            async with aclosing(calling) as responses:
+                async for message in responses:
+                    try:
+                        response = ConfigResponse.decode(message.data)
+                    except RequestError as error:
+                        raise BrokerUnavailable(
+                            f"the config service answers what it is not: {error}"
+                        ) from None
+                    if response.error is None:
+                        self.version = response.version
+                    return response
+        raise CallTimeout("the config service did not answer")
+
+
+def is_reserved(workspace: str) -> bool:
+    """Whether a workspace is TrustGraph's own, and has no flows."""
+    return workspace.startswith("_")
+
+
+def _by_key(values: Iterable[ConfigValue]) -> Values:
+    return {value.key: value.value for value in values if value.value is not None}
+
+
+def _refusal(request: ConfigRequest, response: ConfigResponse) -> BrokerError:
+    assert response.error is not None
+    asked = f"{request.operation} {request.type} {request.workspace}".rstrip()
+    return BrokerUnavailable(
+        f"the config service refuses `{asked}`: {response.error.type}: {response.error.message}"
+    )

@@ -1,0 +1,89 @@
+"""A question is put to a model, once for each request: paid for, written down, and only then looked at."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from trustgraph_prompt.ask import Listen, ask
+from trustgraph_prompt.llm import Provider, RetryPolicy
+from trustgraph_prompt.prompts import PromptDefinition, Question
+from trustgraph_prompt.reader import Outcome
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.messages.answer import is_unusable
+from trustgraph_prompt.worker.messages.request import Request
+from trustgraph_prompt.worker.request.journal import Asked, Entry
+from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.telemetry import logs
+
+log = logging.getLogger(__name__)
+
+SECONDS_TO_ANSWER = 1.0
+"""Asking ends so much before a request's time is over, or a tenth of it: an error takes a moment, too."""
+
+
+async def put(
+    prompt: PromptDefinition,
+    question: Question,
+    provider: Provider,
+    request: Request,
+    flow: Flow,
+    desk: Desk,
+    entry: Entry,
+    *,
+    listen: Listen,
+    retry: RetryPolicy = RetryPolicy(),
+    judge: Callable[[Outcome], Outcome] = lambda outcome: outcome,
+) -> Asked:
+    """The outcome as `judge` sees it, which is also written into `entry`. What `listen` raises ends it."""
+    started, budget = desk.clock(), flow.budget_of_a_request
+    published = request.published
+    if published is not None and budget.seconds is not None:
+        published -= min(SECONDS_TO_ANSWER, budget.seconds / 10)
+    with logs.about(prompt=prompt.id), desk.tracing.asking(prompt) as tell:
+        outcome = await ask(
+            prompt,
+            question,
+            provider,
+            budget=budget,
+            price=flow.price,
+            published=published,
+            listen=listen,
+            retry=retry,
+            clock=desk.clock,
+            sleep=desk.sleep,
+            cache=desk.cache,
+        )
+        entry.asked = prompt, judge(outcome)
+        with _harmless():
+            tell(outcome)
+        with _harmless():
+            desk.metrics.asked(flow.name, prompt.id, outcome, max(0.0, desk.clock() - started))
+            if desk.cache is not None and prompt.cache is not None:
+                desk.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
+        unusable = is_unusable(outcome)
+        log.log(
+            logging.WARNING if unusable else logging.INFO,
+            "%s: no object that stands, nor a word that there is none" if unusable else "%s",
+            outcome.reason.value,
+            extra={
+                "objects": len(outcome.value) if isinstance(outcome.value, list) else None,
+                "rejected": len(outcome.rejected),
+                "truncated": outcome.truncated,
+                "calls": len(outcome.calls),
+                "tokens": outcome.usage.total_tokens,
+                "cached": outcome.cached or None,
+                "escalated": outcome.escalated,
+            },
+        )
+        return entry.asked
+
+
+@contextmanager
+def _harmless() -> Iterator[None]:
+    """What was paid for stands, whatever befalls who looks at it."""
+    try:
+        yield
+    except Exception:
+        log.exception("an outcome could not be shown; it stands all the same")

@@ -1,0 +1,40 @@
+"""What the flows of a worker need on a broker before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.broker.pulsar.admin import Layout, Topic
+from trustgraph_prompt.worker.config.report_topic import REPORT
+from trustgraph_prompt.worker.flow import Flow, TopicChoice
+
+
+def layout(flows: Iterable[Flow], config_topic: str) -> Layout:
+    """The topics that the flows and the config topic use. Raises `TopicInvalid` where a name is too long."""
+    config = topics.resolve(config_topic)
+    return Layout.of(
+        [
+            Topic(config, table=True),
+            Topic(config + REPORT, table=True),
+            *(topic for flow in flows for topic in _used_by(flow)),
+        ]
+    )
+
+
+def _used_by(flow: Flow) -> Iterator[Topic]:
+    source, subscription = flow.input.topic, flow.input.subscription
+    topics.check_place(source, subscription)
+    yield Topic(source, (subscription,))
+    if flow.input.persistent:
+        yield Topic(topics.retry_topic(source, subscription), (subscription,))
+        yield Topic(topics.in_work_topic(source, subscription), table=True)
+    yield Topic(topics.dead_letter_topic(source, subscription), (topics.DEAD_LETTER_SUBSCRIPTION,))
+    if flow.outputs.answers is not None:
+        yield Topic(flow.outputs.answers, table=True)
+    if flow.outputs.response is not None:
+        yield Topic(flow.outputs.response)
+    yield from map(Topic, flow.outputs.objects.values())
+    if isinstance(flow.provider, TopicChoice):
+        yield Topic(flow.provider.request)
+        yield Topic(flow.provider.response)

@@ -1,0 +1,258 @@
+"""TrustGraph's own metrics (`tg_*`, as of its release 2.11) beside ours, so that its dashboards stay alive.
+
+Seen from outside: a broker around a broker, as in tracing, and who is told of each call to a model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram, Info
+
+from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, topics
+from trustgraph_prompt.broker.protocol import Caller
+from trustgraph_prompt.broker.wrapper import BrokerAround
+from trustgraph_prompt.errors import BrokerError, CallTimeout, ProviderError, ProviderRateLimit
+from trustgraph_prompt.llm import Provider
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.telemetry.call_metrics import SECONDS, Ended
+
+Clock = Callable[[], float]
+
+
+class TrustGraphMetrics:
+    """The metrics of one processor, in the registry of its `Metrics`. `parameters` are what it runs with.
+
+    Topics are labels by their names in TrustGraph (`request:tg:prompt:default:default`). The buckets are
+    TrustGraph's and, since a model takes longer than 30 seconds, some more.
+    """
+
+    def __init__(
+        self,
+        processor: str,
+        registry: CollectorRegistry,
+        parameters: Mapping[str, str] | None = None,
+        *,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        def counter(name: str, help: str, *labels: str) -> Counter:
+            return Counter(name, help, ("processor", *labels), registry=registry)
+
+        def seconds(name: str, help: str, *labels: str) -> Histogram:
+            return Histogram(name, help, ("processor", *labels), buckets=SECONDS, registry=registry)
+
+        self.processor = processor
+        self.clock = clock
+        self._consumers: dict[str, int] = defaultdict(int)
+        self.state = Enum(
+            "tg_consumer_state",
+            "Whether the topic is consumed",
+            ("processor", "consumer"),
+            states=["stopped", "running"],
+            registry=registry,
+        )
+        self.request_seconds = seconds(
+            "tg_consumer_request_duration_seconds",
+            "From the receipt of a request until it was settled",
+            "consumer",
+        )
+        self.processed = counter(
+            "tg_consumer_processing", "Requests settled, by how it went", "consumer", "status"
+        )
+        self.rate_limits = counter(
+            "tg_consumer_rate_limit", "Calls to a model that were refused for their rate", "consumer"
+        )
+        self.produced = counter("tg_producer_messages", "Messages that the broker has taken", "producer")
+        self.call_seconds = seconds(
+            "tg_downstream_call_duration_seconds",
+            "From a request to another service to the end of its answer",
+            "target_service",
+        )
+        self.timeouts = counter(
+            "tg_downstream_timeout", "Requests that another service did not answer in time", "target_service"
+        )
+        self.call_errors = counter(
+            "tg_downstream_error", "Requests that reached no other service", "target_service", "error_type"
+        )
+        self.completion_seconds = seconds(
+            "tg_text_completion_duration_seconds",
+            "From a call to a model to the end of its answer",
+        )
+        self.model = Info("tg_text_completion_model", "The model", ("processor",), registry=registry)
+        self._version = Gauge(
+            "tg_config_version", "The version of the config in use", ("processor",), registry=registry
+        )
+        about = Info("tg_processor", "What the processor runs with", ("processor",), registry=registry)
+        about.labels(processor).info(dict(parameters or {}))
+
+    def configured(self, version: int) -> None:
+        """That version of TrustGraph's config is in use."""
+        self._version.labels(self.processor).set(version)
+
+    def consumed(self, queue: str, more: int) -> None:
+        """So many more consume a queue than before: when a flow changes, one takes over from another."""
+        self._consumers[queue] += more
+        state = "running" if self._consumers[queue] else "stopped"
+        self.state.labels(self.processor, queue).state(state)
+
+    def forget(self, flow: Flow) -> None:
+        """A flow has ended; what was counted on its request topic is too, unless another is there."""
+        queue = topics.queue_name(flow.input.topic)
+        if self._consumers[queue]:
+            return
+        del self._consumers[queue]
+        for metric in (self.state, self.request_seconds, self.rate_limits):
+            metric.remove(self.processor, queue)
+        for status in ("ok", "error"):
+            self.processed.remove(self.processor, queue, status)
+
+    def broker(self, broker: Broker) -> Broker:
+        """The broker, whose consumers, producers and callers are counted; outside of one that traces."""
+        return _CountedBroker(broker, self)
+
+    def calls(self, flow: Flow, provider: Provider) -> Ended:
+        """Who counts the calls of a flow to its provider: those refused for their rate.
+
+        Calls for text completions are timed, too.
+        """
+        refused = self.rate_limits.labels(self.processor, topics.queue_name(flow.input.topic))
+        timed: Histogram | None = None
+        if flow.input.kind == "text-completion":
+            timed = self.completion_seconds.labels(self.processor)
+            model = flow.model or provider.identity.model or provider.identity.system
+            temperature = "" if flow.temperature is None else str(flow.temperature)
+            self.model.labels(self.processor).info({"model": model, "temperature": temperature})
+
+        def ended(seconds: float, failure: ProviderError | None) -> None:
+            if isinstance(failure, ProviderRateLimit):
+                refused.inc()
+            if timed is not None:
+                timed.observe(seconds)
+
+        return ended
+
+
+class _CountedBroker(BrokerAround):
+    def __init__(self, broker: Broker, counts: TrustGraphMetrics) -> None:
+        super().__init__(broker)
+        self._counts = counts
+
+    async def caller(self, request: str, response: str) -> Caller:
+        return _CountedCaller(await super().caller(request, response), request, self._counts)
+
+    def _consumer(self, consumer: Consumer) -> Consumer:
+        return _CountedConsumer(consumer, self._counts)
+
+    def _producer(self, producer: Producer) -> Producer:
+        return _CountedProducer(producer, self._counts)
+
+
+class _CountedConsumer:
+    """A request is in work from its receipt until it is acknowledged, put off or buried."""
+
+    def __init__(self, consumer: Consumer, counts: TrustGraphMetrics) -> None:
+        self.topic = consumer.topic
+        self.subscription = consumer.subscription
+        self.stop = consumer.stop
+        self.check = consumer.check
+        self._consumer = consumer
+        self._clock = counts.clock
+        self._received: dict[str, float] = {}
+        self._counts = counts
+        self._queue = topics.queue_name(consumer.topic)
+        self._open = True
+        labels = counts.processor, self._queue
+        self._seconds = counts.request_seconds.labels(*labels)
+        self._ok = counts.processed.labels(*labels, "ok")
+        self._error = counts.processed.labels(*labels, "error")
+        counts.consumed(self._queue, 1)
+
+    async def receive(self) -> Message | None:
+        message = await self._consumer.receive()
+        if message is not None:
+            self._received[message.id] = self._clock()
+        return message
+
+    async def acknowledge(self, message: Message) -> None:
+        await self._consumer.acknowledge(message)
+        self._settled(message, self._ok)
+
+    async def retry(
+        self, message: Message, after: float, properties: Mapping[str, str] | None = None
+    ) -> None:
+        await self._consumer.retry(message, after, properties)
+        self._settled(message, self._error)
+
+    async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
+        await self._consumer.bury(message, reason, properties)
+        self._settled(message, self._error)
+
+    async def close(self) -> None:
+        if self._open:
+            self._open = False
+            self._counts.consumed(self._queue, -1)
+        await self._consumer.close()
+
+    def _settled(self, message: Message, how: Counter) -> None:
+        how.inc()
+        if (received := self._received.pop(message.id, None)) is not None:
+            self._seconds.observe(self._clock() - received)
+
+
+class _CountedProducer:
+    def __init__(self, producer: Producer, counts: TrustGraphMetrics) -> None:
+        self.topic = producer.topic
+        self._producer = producer
+        self._labels = counts.processor, topics.queue_name(producer.topic)
+        self._counts = counts.produced
+        self._produced = counts.produced.labels(*self._labels)
+
+    async def send(self, data: bytes, **how: Any) -> str:
+        id = await self._producer.send(data, **how)
+        self._produced.inc()
+        return id
+
+    async def close(self) -> None:
+        self._counts.remove(*self._labels)
+        await self._producer.close()
+
+
+class _CountedCaller:
+    """The other service has the name of the topic's in a flow of TrustGraph's: `text-completion-request`."""
+
+    def __init__(self, caller: Caller, request: str, counts: TrustGraphMetrics) -> None:
+        self.close = caller.close
+        self._caller = caller
+        self._clock = counts.clock
+        self._labels = counts.processor, f"{_service(request)}-request"
+        self._seconds = counts.call_seconds.labels(*self._labels)
+        self._timeouts = counts.timeouts.labels(*self._labels)
+        self._errors = counts.call_errors
+
+    @property
+    def closed(self) -> bool:
+        return self._caller.closed
+
+    async def call(self, data: bytes, **how: Any) -> AsyncGenerator[Message, None]:
+        began = self._clock()
+        try:
+            async with aclosing(self._caller.call(data, **how)) as messages:
+                async for message in messages:
+                    yield message
+        except CallTimeout:
+            self._timeouts.inc()
+            raise
+        except BrokerError as error:
+            self._errors.labels(*self._labels, type(error).__name__).inc()
+            raise
+        finally:
+            self._seconds.observe(self._clock() - began)
+
+
+def _service(topic: str) -> str:
+    """`text-completion` of `request:tg:text-completion:default:default`."""
+    return topics.resolve(topic).rpartition("/")[2].partition(":")[0]
