@@ -19,7 +19,7 @@ from tests.support.benchmark_server import server
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.errors import ProviderRateLimit
 from trustgraph_prompt.llm import Call, Delta, Limiter, Limits, OpenAIProvider
-from trustgraph_prompt.llm.provider import Around
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.prompts import PromptDefinition, Question
 
 IN_FLIGHT = 32
@@ -85,7 +85,7 @@ class Server(asyncio.Protocol):
         return refuses
 
 
-class Counted(Around):
+class Counted(ProviderWrapper):
     """A provider whose calls are counted by how they ended."""
 
     answered = refused = 0

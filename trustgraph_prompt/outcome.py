@@ -250,7 +250,7 @@ class Outcome(Generic[T]):
             told += f" at line {position.line} column {position.column}"
         return _one_line(told)
 
-    def _breaks(self, rejected: Rejected) -> locate.Position | None:
+    def _breaks(self, rejected: Rejected) -> locate.LineColumn | None:
         """Where in the text of its call what was refused stops being JSON."""
         raw, start = rejected.raw, rejected.start
         texts = (self.text, *(call.text for call in reversed(self.calls)))

@@ -12,7 +12,7 @@ import pytest
 from tests.support.brokers import every_broker
 from trustgraph_prompt.broker import Broker, Caller
 from trustgraph_prompt.broker.caller import TopicCaller
-from trustgraph_prompt.broker.caller_pool import Callers
+from trustgraph_prompt.broker.caller_pool import CallerPool
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 broker_kind = every_broker
@@ -42,7 +42,7 @@ async def ask(caller: Caller, data: bytes) -> bytes:
 
 
 async def test_one_caller_serves_all_who_ask_over_a_pair_of_topics(broker: Broker, echo: Pair) -> None:
-    callers = Callers(broker)
+    callers = CallerPool(broker)
 
     answers = await asyncio.gather(*(ask(callers.between(*echo), b"%d" % n) for n in range(20)))
 
@@ -52,7 +52,7 @@ async def test_one_caller_serves_all_who_ask_over_a_pair_of_topics(broker: Broke
 
 
 async def test_a_caller_that_was_forgotten_is_opened_again(broker: Broker, echo: Pair) -> None:
-    callers = Callers(broker)
+    callers = CallerPool(broker)
     await ask(callers.between(*echo), b"a")
     await callers.forget(*echo)
 
@@ -62,7 +62,7 @@ async def test_a_caller_that_was_forgotten_is_opened_again(broker: Broker, echo:
 
 
 async def test_callers_that_were_closed_open_no_other(broker: Broker, echo: Pair) -> None:
-    callers = Callers(broker)
+    callers = CallerPool(broker)
     caller = callers.between(*echo)
     await ask(caller, b"a")
     await callers.close()
@@ -88,7 +88,7 @@ async def test_callers_are_closed_at_once_however_long_each_takes(broker: Broker
             caller.close = wait  # type: ignore[method-assign]
             return caller
 
-    callers = Callers(Slow())  # type: ignore[arg-type]
+    callers = CallerPool(Slow())  # type: ignore[arg-type]
     for n in range(5):
         await ask(callers.between(f"{n}", "out"), b"a")
 
@@ -98,7 +98,7 @@ async def test_callers_are_closed_at_once_however_long_each_takes(broker: Broker
 
 async def test_closing_ends_the_calls_under_way(broker: Broker, space: str) -> None:
     pair = f"persistent://{space}/flow/in", f"persistent://{space}/flow/out"
-    callers = Callers(broker)
+    callers = CallerPool(broker)
     requests = await broker.consumer(pair[0], "silent")
     asking = asyncio.create_task(ask(callers.between(*pair), b"a"))
     await requests.receive()
@@ -121,7 +121,7 @@ async def test_a_caller_that_broke_is_replaced_before_anybody_hears_of_it(broker
             return self.opened[-1]
 
     breakable = Breakable()
-    callers = Callers(breakable)  # type: ignore[arg-type]
+    callers = CallerPool(breakable)  # type: ignore[arg-type]
     assert await ask(callers.between(*echo), b"a") == b"a"
 
     await breakable.opened[0].close()
@@ -164,4 +164,4 @@ async def test_what_cannot_be_heard_on_leaves_nothing_open(broker: Broker, space
 
 async def test_without_a_broker_there_is_nobody_to_call() -> None:
     with pytest.raises(BrokerUnavailable):
-        await ask(Callers().between("flow:tg:in", "flow:tg:out"), b"a")
+        await ask(CallerPool().between("flow:tg:in", "flow:tg:out"), b"a")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.workers import Heard, House, Working
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.caller_pool import Callers
+from trustgraph_prompt.broker.caller_pool import CallerPool
 from trustgraph_prompt.cost import Budget, Usage
 from trustgraph_prompt.errors import ProviderAuthentication
 from trustgraph_prompt.llm import Call, Delta, Provider, ScriptedAnswer, ScriptedProvider, TopicProvider
@@ -186,7 +186,7 @@ async def test_counts_that_are_none_cost_nobody_an_answer(house: House) -> None:
             await producer.send(json.dumps(response).encode(), properties=message.properties)
 
     working = asyncio.create_task(worker())
-    callers = Callers(house.broker)
+    callers = CallerPool(house.broker)
     heard = await house.hear(house.topic("responses"))
     await house.work(house.flow(), TopicProvider(callers.between(requests, answers), timeout=60))
 
@@ -331,7 +331,7 @@ async def test_a_scripted_model_behind_topics_goes_on_with_its_next_answer(house
     answers = [ScriptedAnswer("one"), ScriptedAnswer("two")]
     flow = completions(house)
     await house.work(flow, ScriptedProvider(answers))
-    callers = Callers(house.broker)
+    callers = CallerPool(house.broker)
     provider: Provider = TopicProvider(callers.between(flow.input.topic, house.topic("answered")), timeout=60)
 
     texts = []

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.workers import ENTRIES, House, Working, entry
 from trustgraph_prompt.broker import Broker, Producer
-from trustgraph_prompt.broker.wrapper import BrokerAround
+from trustgraph_prompt.broker.wrapper import BrokerWrapper
 from trustgraph_prompt.llm import Call, Completer, Delta, Identity
 from trustgraph_prompt.worker.config import config_topic
 
@@ -42,7 +42,7 @@ async def push(house: House, **changes: str) -> None:
     await config_topic.push(house.broker, "default", changes, topic=house.topic("config"))
 
 
-class BrokerWithABlockedTopic(BrokerAround):
+class BrokerWithABlockedTopic(BrokerWrapper):
     """Nobody hears whether what is published on `blocked` has arrived, until it is `free`."""
 
     def __init__(self, broker: Broker, blocked: str) -> None:

@@ -9,11 +9,11 @@ from contextlib import AsyncExitStack
 import pytest
 
 from trustgraph_prompt.broker import Broker
-from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.worker import crash_record
-from trustgraph_prompt.worker.crash_record import InWork, Record, Solitude
+from trustgraph_prompt.worker.crash_record import CrashRecord, Record, WorkAlone
 
-Begin = Callable[[], Awaitable[InWork]]
+Begin = Callable[[], Awaitable[CrashRecord]]
 
 
 @pytest.fixture(autouse=True)
@@ -32,10 +32,10 @@ async def worker(broker: Broker, topic: str) -> AsyncIterator[Begin]:
     """Begins workers, each with a process of its own as far as it can tell."""
     async with AsyncExitStack() as stack:
 
-        async def begin() -> InWork:
-            producers = Producers(broker)
+        async def begin() -> CrashRecord:
+            producers = ProducerPool(broker)
             stack.push_async_callback(producers.close)
-            worker = InWork(broker, producers, topic, Solitude())
+            worker = CrashRecord(broker, producers, topic, WorkAlone())
             stack.push_async_callback(worker.close)
             await worker.open()
             return worker

@@ -16,7 +16,7 @@ from tests.support.workers import Working
 from trustgraph_prompt import errors
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.broker import connect
-from trustgraph_prompt.broker.caller_pool import Callers
+from trustgraph_prompt.broker.caller_pool import CallerPool
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import (
     Call,
@@ -78,7 +78,7 @@ async def over_topics(url: str, space: str) -> AsyncIterator[Play]:
         prompts = Prompts(workspaces=[flow.workspace])
         working = Working(Service(broker, [flow], prompts, lambda _: model, config_topic=None))
         await working.ready()
-        callers = Callers(broker)
+        callers = CallerPool(broker)
         assert flow.outputs.response is not None
         provider = TopicProvider(callers.between(flow.input.topic, flow.outputs.response))
 

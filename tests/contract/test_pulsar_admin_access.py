@@ -12,8 +12,8 @@ from aiohttp import web
 
 from tests.support.certificates import Authority
 from tests.support.model_server import ModelServer, Reply
-from trustgraph_prompt.broker.pulsar.admin import Layout, PulsarAdmin, authorization, look, trust
-from trustgraph_prompt.broker.pulsar.credentials import Access
+from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, RequiredTopics, authorization, look, trust
+from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.errors import BrokerError, ConfigError
 
 
@@ -56,28 +56,28 @@ def key(tmp_path: Path) -> Path:
     return file
 
 
-async def sent(server: ModelServer, access: Access) -> str | None:
+async def sent(server: ModelServer, access: Credentials) -> str | None:
     """The header with which the admin API is asked."""
     server.reply = lambda body: Reply([b'["c"]' if server.paths[-1].endswith("clusters") else b"[]"])
     async with PulsarAdmin(
         server.url, authorization=await authorization(access), trust=trust(access)
     ) as admin:
-        await look(admin, Layout({"t/n": {}}))
+        await look(admin, RequiredTopics({"t/n": {}}))
     return server.headers[-1].get("Authorization")
 
 
 async def test_a_token_is_a_bearer(server: ModelServer, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-a-file\n")
-    assert await sent(server, Access(token="given")) == "Bearer given"
-    assert await sent(server, Access(token_file=tmp_path / "token")) == "Bearer from-a-file"
-    assert await sent(server, Access()) is None
+    assert await sent(server, Credentials(token="given")) == "Bearer given"
+    assert await sent(server, Credentials(token_file=tmp_path / "token")) == "Bearer from-a-file"
+    assert await sent(server, Credentials()) is None
 
 
 async def test_client_credentials_are_changed_for_a_token(
     server: ModelServer, issuer: Issuer, key: Path
 ) -> None:
     oauth2 = {"issuer_url": issuer.url, "private_key": str(key), "audience": "pulsar", "scope": "all"}
-    assert await sent(server, Access(oauth2=oauth2)) == "Bearer issued"
+    assert await sent(server, Credentials(oauth2=oauth2)) == "Bearer issued"
     asked = {"grant_type": "client_credentials", "client_id": "me", "client_secret": "hush"}
     assert issuer.asked == [{**asked, "audience": "pulsar", "scope": "all"}]
 
@@ -90,14 +90,14 @@ async def test_an_issuer_that_gives_no_token_is_told(
     issuer: Issuer, key: Path, status: int, answer: Any
 ) -> None:
     issuer.status, issuer.answer = status, answer
-    access = Access(oauth2={"issuer_url": issuer.url, "private_key": str(key)})
+    access = Credentials(oauth2={"issuer_url": issuer.url, "private_key": str(key)})
     with pytest.raises(BrokerError, match=f"{issuer.url}: gives no token") as caught:
         await authorization(access)
     assert "hush" not in str(caught.value)
 
 
 async def test_an_issuer_that_is_not_there_is_told(key: Path) -> None:
-    access = Access(oauth2={"issuer_url": "http://127.0.0.1:1", "private_key": str(key)})
+    access = Credentials(oauth2={"issuer_url": "http://127.0.0.1:1", "private_key": str(key)})
     with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1: gives no token"):
         await authorization(access)
 
@@ -105,7 +105,7 @@ async def test_an_issuer_that_is_not_there_is_told(key: Path) -> None:
 @pytest.mark.parametrize("text", ["", "[]", "{}", "no", '{"client_id": "me"}'])
 async def test_a_file_without_client_credentials_is_told(tmp_path: Path, text: str) -> None:
     (tmp_path / "key.json").write_text(text)
-    access = Access(oauth2={"issuer_url": "http://h", "private_key": str(tmp_path / "key.json")})
+    access = Credentials(oauth2={"issuer_url": "http://h", "private_key": str(tmp_path / "key.json")})
     with pytest.raises(ConfigError, match=r"key\.json.*client_id and client_secret"):
         await authorization(access)
 
@@ -113,14 +113,14 @@ async def test_a_file_without_client_credentials_is_told(tmp_path: Path, text: s
 @pytest.mark.parametrize("token", ["two words", "two\nlines", "hüsh"])
 async def test_what_cannot_be_a_token_is_refused_and_not_shown(token: str) -> None:
     with pytest.raises(ConfigError, match="the token is not valid: it has blanks") as caught:
-        await authorization(Access(token=token))
+        await authorization(Credentials(token=token))
     assert token not in str(caught.value)
 
 
 async def test_a_private_authority_is_believed_when_it_is_named(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     async with ModelServer(authority.server("IP:127.0.0.1")) as server:
-        assert await sent(server, Access(token="given", trust_file=authority.file)) == "Bearer given"
+        assert await sent(server, Credentials(token="given", trust_file=authority.file)) == "Bearer given"
 
 
 @pytest.mark.parametrize("name", ["trust_file", "certificate_file"])
@@ -128,4 +128,4 @@ def test_files_that_hold_no_certificates_are_told(tmp_path: Path, name: str) -> 
     file = tmp_path / "odd.pem"
     file.write_text("odd")
     with pytest.raises(ConfigError, match=r"odd\.pem: the certificates cannot be read"):
-        trust(Access(**{name: file, "key_file": file}))  # type: ignore[arg-type]
+        trust(Credentials(**{name: file, "key_file": file}))  # type: ignore[arg-type]

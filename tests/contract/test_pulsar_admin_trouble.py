@@ -10,11 +10,18 @@ import pytest
 
 from tests.support.certificates import Authority
 from tests.support.model_server import ModelServer, Reply, Then
-from trustgraph_prompt.broker.pulsar.admin import Layout, PulsarAdmin, Step, Topic, carry_out, look
+from trustgraph_prompt.broker.pulsar.admin import (
+    AdminStep,
+    PulsarAdmin,
+    RequiredTopics,
+    Topic,
+    carry_out,
+    look,
+)
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, ConfigError
 
-WANTED = Layout.of([Topic("persistent://t/n/x", ("s",)), Topic("persistent://t/n/table", table=True)])
-STEP = Step("create tenant t", "PUT", "tenants/t", {"allowedClusters": ["c"]})
+WANTED = RequiredTopics.of([Topic("persistent://t/n/x", ("s",)), Topic("persistent://t/n/table", table=True)])
+STEP = AdminStep("create tenant t", "PUT", "tenants/t", {"allowedClusters": ["c"]})
 
 
 def reply(body: object, status: int = 200) -> Reply:

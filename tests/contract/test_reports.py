@@ -12,7 +12,7 @@ import pytest
 from tests.support.workers import House, entry
 from trustgraph_prompt.llm import Call
 from trustgraph_prompt.worker.config import config_topic, report_topic
-from trustgraph_prompt.worker.config.report_topic import Listener
+from trustgraph_prompt.worker.config.report_topic import ReportListener
 
 ENOUGH = 30.0
 SHORT = 0.5
@@ -23,8 +23,8 @@ def echo(call: Call) -> str:
 
 
 @asynccontextmanager
-async def listening(house: House, workspace: str = "default") -> AsyncIterator[Listener]:
-    listener = await Listener.open(house.broker, house.topic("config"), workspace)
+async def listening(house: House, workspace: str = "default") -> AsyncIterator[ReportListener]:
+    listener = await ReportListener.open(house.broker, house.topic("config"), workspace)
     yield listener
     await listener.close()
 

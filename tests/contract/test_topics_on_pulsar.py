@@ -16,7 +16,7 @@ import pytest
 from tests.support.pulsar_server import PulsarServer
 from tests.support.workers import House, entry
 from trustgraph_prompt.broker import connect
-from trustgraph_prompt.broker.pulsar.admin import Layout, PulsarAdmin, carry_out, compare, look, steps
+from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, RequiredTopics, carry_out, compare, look, steps
 from trustgraph_prompt.worker import Flow
 from trustgraph_prompt.worker.config import config_topic
 from trustgraph_prompt.worker.required_topics import layout
@@ -46,11 +46,11 @@ async def house(pulsar_url: str, tenant: str) -> AsyncIterator[House]:
         yield House(broker, f"persistent://{tenant}/flow", f"non-persistent://{tenant}/flow", stack)
 
 
-def needed(house: House, tenant: str, flow: Flow | None = None) -> Layout:
+def needed(house: House, tenant: str, flow: Flow | None = None) -> RequiredTopics:
     return layout([flow or house.flow()], f"persistent://{tenant}/config/prompt")
 
 
-async def create(admin: PulsarAdmin, wanted: Layout) -> list[bool]:
+async def create(admin: PulsarAdmin, wanted: RequiredTopics) -> list[bool]:
     """Do all that is missing; tells of each step whether it did something."""
     return [await carry_out(admin, step) for step in steps(compare(wanted, await look(admin, wanted)))]
 
@@ -234,7 +234,7 @@ async def test_a_flow_on_a_non_persistent_topic_needs_no_topic_for_its_requests(
 
 
 async def test_trustgraphs_own_namespaces(admin: PulsarAdmin, pulsar: PulsarServer, tenant: str) -> None:
-    wanted = Layout.of_trustgraph(tenant)
+    wanted = RequiredTopics.of_trustgraph(tenant)
     assert all(await create(admin, wanted))
     assert await create(admin, wanted) == []
     brief = {"retentionTimeInMinutes": 3, "retentionSizeInMB": -1}

@@ -18,7 +18,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.errors import ProviderAuthentication, ProviderRateLimit, ProviderUnavailable
 from trustgraph_prompt.llm import Provider, ScriptedAnswer, ScriptedProvider, TopicProvider
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
-from trustgraph_prompt.worker.telemetry.call_metrics import Metered
+from trustgraph_prompt.worker.telemetry.call_metrics import CountedProvider
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.trustgraph_metrics import TrustGraphMetrics
 
@@ -76,8 +76,8 @@ class Observed:
         self.theirs = TrustGraphMetrics("prompt", self.metrics.registry, {"concurrency": "4"})
         self.house = replace(house, broker=self.theirs.broker(house.broker))
 
-    def metered(self, flow: Flow, provider: Provider) -> Metered:
-        return Metered(provider, self.metrics.calls, ended=self.theirs.calls(flow, provider))
+    def metered(self, flow: Flow, provider: Provider) -> CountedProvider:
+        return CountedProvider(provider, self.metrics.calls, ended=self.theirs.calls(flow, provider))
 
     async def until(self, count: float, name: str, **labels: str) -> Exposed:
         """What is exposed, once the sample has come so far."""

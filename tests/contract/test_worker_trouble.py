@@ -15,13 +15,13 @@ import pytest
 from tests.support.flaky_broker import FlakyBroker
 from tests.support.workers import ENTRIES, House, Working
 from trustgraph_prompt.broker import Broker, Consumer, Message, topics
-from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderUnavailable
 from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.flow import Input
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
@@ -359,7 +359,9 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
     flow = house.flow(concurrency=2)
     responses = await house.hear(house.topic("responses"))
     model = Counted()
-    desk = Desk(Prompts(ENTRIES), lambda _: ScriptedProvider(model), Producers(house.broker), Metrics())
+    desk = Services(
+        Prompts(ENTRIES), lambda _: ScriptedProvider(model), ProducerPool(house.broker), Metrics()
+    )
     breaking = 3
 
     async def subscribe() -> Consumer | None:
@@ -384,7 +386,9 @@ async def test_consumers_that_broke_are_let_go_of(house: House, monkeypatch: pyt
     # What is logged is kept by the test run, and with its errors who raised them.
     monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.loop"), "disabled", True)
     flow = house.flow()
-    desk = Desk(Prompts(ENTRIES), lambda _: ScriptedProvider(Counted()), Producers(house.broker), Metrics())
+    desk = Services(
+        Prompts(ENTRIES), lambda _: ScriptedProvider(Counted()), ProducerPool(house.broker), Metrics()
+    )
     desk = replace(desk, sleep=lambda _: asyncio.sleep(0))
     opened, alive = 0, WeakSet[Breaking]()
 

@@ -12,7 +12,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.llm import Call
 from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker import Answer, Flow
-from trustgraph_prompt.worker.messages.answer_topic import Choice, look
+from trustgraph_prompt.worker.messages.answer_topic import AnswerFilter, look
 
 SORRY = "I'm sorry, I can't do that"
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'
@@ -147,14 +147,14 @@ async def test_the_records_of_what_gave_nothing_are_found(house: House) -> None:
         await house.send(flow, "define", id=text, text=text)
         await answers.until(number)
 
-    async def found(choice: Choice) -> list[tuple[str, str]]:
+    async def found(choice: AnswerFilter) -> list[tuple[str, str]]:
         records = await look(house.broker, house.topic("answers"), choice)
         return [(answer.request, answer.reason) for _, answer in records]
 
-    assert await found(Choice("f")) == [
+    assert await found(AnswerFilter("f")) == [
         ("flint", "extraction_failed"),
         ("slate", "success"),
         ("sand", "empty"),
     ]
-    assert await found(Choice("f", reason="empty")) == [("sand", "empty")]
-    assert await found(Choice("f", prompt="say")) == await found(Choice("g")) == []
+    assert await found(AnswerFilter("f", reason="empty")) == [("sand", "empty")]
+    assert await found(AnswerFilter("f", prompt="say")) == await found(AnswerFilter("g")) == []

@@ -12,7 +12,7 @@ from tests.support.workers import ENTRIES, House, Working, entry
 from trustgraph_prompt.broker import Broker, Consumer, Table
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 from trustgraph_prompt.llm import Call, Delta, ScriptedAnswer, ScriptedProvider
-from trustgraph_prompt.llm.provider import Around
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.worker.config import config_topic
 
 CONSUMER = "consumer of flow f"
@@ -131,7 +131,7 @@ async def test_a_flow_is_served_anew_when_its_consumer_could_not_be_replaced(
     assert response["text"] == "said"
 
 
-class Gated(Around):
+class Gated(ProviderWrapper):
     """A provider that says nothing before `open` is set."""
 
     open: asyncio.Event

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from trustgraph_prompt.grounding import Kind, Passage
+from trustgraph_prompt.grounding import MatchKind, Passage
 
 PRECISION, RECALL = 0.995, 0.97
 """What is promised of the whole corpus."""
@@ -67,7 +67,7 @@ def tallies() -> dict[str, Tally]:
     for case in cases():
         tally = by_category[case.category]
         match = Passage(case.text).find(case.value)
-        is_found = match is not None and match.kind is not Kind.PART
+        is_found = match is not None and match.kind is not MatchKind.PART
         if case.stands == "found":
             tally.found += is_found
             tally.missed += not is_found

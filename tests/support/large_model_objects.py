@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from trustgraph_prompt import package_data
-from trustgraph_prompt.grounding import Kind
+from trustgraph_prompt.grounding import MatchKind
 from trustgraph_prompt.prompts import PromptSet, files
 from trustgraph_prompt.reader import read
 
@@ -76,7 +76,7 @@ def counts(asked: Iterable[LargeModelObject]) -> dict[str, Count]:
         count.objects += 1
         count.refused += tuple(str(issue) for one in outcome.rejected for issue in one.issues)
         found = [where for one in outcome.grounding or () for where in one.values()]
-        count.marked += any(where is None or where.kind is Kind.PART for where in found)
+        count.marked += any(where is None or where.kind is MatchKind.PART for where in found)
     return by_kind
 
 

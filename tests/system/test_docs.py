@@ -17,7 +17,7 @@ import typer.main
 
 from tests.support.command import PROGRAM, ROOT, environment, run
 from trustgraph_prompt.cli.app import app
-from trustgraph_prompt.cli.lazy_commands import Later
+from trustgraph_prompt.cli.lazy_commands import LazyCommand
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -45,7 +45,7 @@ def test_every_command_line_is_understood(page: str, line: list[str]) -> None:
     while line[0] in getattr(command, "commands", ()):
         name, *line = line
         command = command.commands[name]
-        command = command.load() if isinstance(command, Later) else command
+        command = command.load() if isinstance(command, LazyCommand) else command
     assert command.name
     if "--help" not in line and "--install-completion" not in line:
         command.make_context("trustgraph-prompt", list(line))

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from tests.support.virtual_time import now, run
-from trustgraph_prompt.ask.deadline import Alarm, TimeUp
+from trustgraph_prompt.ask.deadline import Deadline, DeadlinePassed
 
 
 async def coming(seconds: float, value: str = "here") -> str:
@@ -17,10 +17,10 @@ async def coming(seconds: float, value: str = "here") -> str:
 
 def test_a_wait_ends_when_the_alarm_rings() -> None:
     async def main() -> None:
-        with Alarm(10) as alarm:
+        with Deadline(10) as alarm:
             assert await alarm.wait(coming(4)) == "here"
             assert await alarm.wait(coming(4)) == "here"
-            with pytest.raises(TimeUp):
+            with pytest.raises(DeadlinePassed):
                 await alarm.wait(coming(4))
         assert now() == 10
         assert await coming(1) == "here"  # nothing is left of it
@@ -30,7 +30,7 @@ def test_a_wait_ends_when_the_alarm_rings() -> None:
 
 def test_what_is_done_between_two_waits_is_left_alone() -> None:
     async def main() -> None:
-        with Alarm(10) as alarm:
+        with Deadline(10) as alarm:
             await alarm.wait(coming(4))
             await asyncio.sleep(20)
             assert alarm.has_rung
@@ -40,7 +40,7 @@ def test_what_is_done_between_two_waits_is_left_alone() -> None:
 
 def test_an_alarm_that_is_left_does_not_ring() -> None:
     async def main() -> None:
-        with Alarm(10) as alarm:
+        with Deadline(10) as alarm:
             await alarm.wait(coming(4))
         await asyncio.sleep(20)
         assert not alarm.has_rung
@@ -51,7 +51,7 @@ def test_an_alarm_that_is_left_does_not_ring() -> None:
 def test_who_cancels_goes_before_the_alarm() -> None:
     async def main() -> None:
         async def waiting() -> None:
-            with Alarm(10) as alarm:
+            with Deadline(10) as alarm:
                 await alarm.wait(coming(60))
 
         task = asyncio.create_task(waiting())
@@ -71,7 +71,7 @@ def test_what_is_not_stopped_by_being_interrupted_has_come() -> None:
             except asyncio.CancelledError:
                 return "nevertheless"
 
-        with Alarm(10) as alarm:
+        with Deadline(10) as alarm:
             assert await alarm.wait(stubborn()) == "nevertheless"
         task = asyncio.current_task()
         assert task is not None

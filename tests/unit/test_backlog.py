@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 
-from trustgraph_prompt.broker.pulsar.unreceivable import Backlog, Position
+from trustgraph_prompt.broker.pulsar.unreceivable import Backlog, EntryPosition
 
 INTERNAL = {
     "currentLedgerEntries": 3,
@@ -27,23 +27,31 @@ def backlog(subscription: str) -> Backlog:
 
 
 def test_entries_go_on_in_the_next_ledger_that_has_any() -> None:
-    entries = backlog("s").entries(Position(5, 2))
-    assert list(entries) == [Position(5, 2), Position(5, 3), Position(9, 0), Position(9, 1), Position(9, 2)]
+    entries = backlog("s").entries(EntryPosition(5, 2))
+    assert list(entries) == [
+        EntryPosition(5, 2),
+        EntryPosition(5, 3),
+        EntryPosition(9, 0),
+        EntryPosition(9, 1),
+        EntryPosition(9, 2),
+    ]
 
 
 def test_a_subscription_that_has_acknowledged_nothing_begins_at_the_first() -> None:
     new = backlog("new")
-    assert new.after(new.begin) == Position(5, 0)
-    assert not new.is_done(Position(5, 0))
+    assert new.after(new.begin) == EntryPosition(5, 0)
+    assert not new.is_done(EntryPosition(5, 0))
 
 
 def test_what_was_acknowledged_one_by_one_is_done() -> None:
-    done = [entry for entry in islice(backlog("s").entries(Position(5, 0)), 7) if backlog("s").is_done(entry)]
-    assert done == [Position(5, 0), Position(5, 2), Position(5, 3), Position(9, 1)]
+    done = [
+        entry for entry in islice(backlog("s").entries(EntryPosition(5, 0)), 7) if backlog("s").is_done(entry)
+    ]
+    assert done == [EntryPosition(5, 0), EntryPosition(5, 2), EntryPosition(5, 3), EntryPosition(9, 1)]
 
 
 def test_the_end_is_known() -> None:
-    assert backlog("s").after(Position(9, 2)) is None
+    assert backlog("s").after(EntryPosition(9, 2)) is None
 
 
 def test_a_subscription_that_is_not_there_has_none() -> None:
@@ -51,4 +59,8 @@ def test_a_subscription_that_is_not_there_has_none() -> None:
 
 
 def test_what_is_not_done_is_given_in_order() -> None:
-    assert list(backlog("s").undone(Position(5, 0))) == [Position(5, 1), Position(9, 0), Position(9, 2)]
+    assert list(backlog("s").undone(EntryPosition(5, 0))) == [
+        EntryPosition(5, 1),
+        EntryPosition(9, 0),
+        EntryPosition(9, 2),
+    ]

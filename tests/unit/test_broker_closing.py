@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from trustgraph_prompt.broker.shutdown import Ending, Handles, each
+from trustgraph_prompt.broker.shutdown import Handles, Shutdown, each
 
 
 class Door:
@@ -15,7 +15,7 @@ class Door:
         self.let = asyncio.Event()
         self.let.set()
         self._failures = failures
-        self._ending = Ending(self._end)
+        self._ending = Shutdown(self._end)
 
     async def close(self) -> None:
         await self._ending.reach()

@@ -11,13 +11,13 @@ from tests.support.deltas import CALL
 from tests.support.virtual_time import now, run
 from trustgraph_prompt.errors import ProviderError, ProviderRateLimit, ProviderUnavailable
 from trustgraph_prompt.llm import Limiter, Limits, Provider, ScriptedAnswer, ScriptedProvider
-from trustgraph_prompt.worker.telemetry.call_metrics import Metered
+from trustgraph_prompt.worker.telemetry.call_metrics import CountedProvider
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 
-def metered(metrics: Metrics, *answers: ScriptedAnswer) -> Metered:
+def metered(metrics: Metrics, *answers: ScriptedAnswer) -> CountedProvider:
     turn = iter(answers)
-    return Metered(ScriptedProvider(lambda _: next(turn)), metrics.calls, clock=now)
+    return CountedProvider(ScriptedProvider(lambda _: next(turn)), metrics.calls, clock=now)
 
 
 async def hear(provider: Provider) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.asking import Script
 from trustgraph_prompt.ask import Piece, ask
-from trustgraph_prompt.cli.answer_printer import Printer
+from trustgraph_prompt.cli.answer_printer import AnswerPrinter
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderAuthentication, ProviderInvalidRequest
 from trustgraph_prompt.llm import ScriptedAnswer
@@ -23,14 +23,14 @@ def prompt(format: str, **more: Any) -> PromptDefinition:
 
 async def show(prompt: PromptDefinition, *answers: ScriptedAnswer, prefill: bool = False) -> None:
     """Ask and print, as the command does."""
-    printer = Printer(prompt, begin=lambda: None)
+    printer = AnswerPrinter(prompt, begin=lambda: None)
     provider = Script(*answers, prefill=prefill)
     outcome = await ask(prompt, Question("", "Which numbers?"), provider, listen=printer.listen)
     printer.finish(outcome)
 
 
 async def test_a_text_is_printed_as_it_comes(capsys: pytest.CaptureFixture[str]) -> None:
-    printer = Printer(prompt("text"), begin=lambda: None)
+    printer = AnswerPrinter(prompt("text"), begin=lambda: None)
     await printer.listen(Piece(text="one "))
     assert capsys.readouterr().out == "one "
     await printer.listen(Piece(text="two"))
@@ -59,7 +59,7 @@ async def test_a_text_that_goes_on_is_printed_once(capsys: pytest.CaptureFixture
 
 
 async def test_an_object_is_printed_as_soon_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
-    printer = Printer(prompt("jsonl"), begin=lambda: None)
+    printer = AnswerPrinter(prompt("jsonl"), begin=lambda: None)
     await printer.listen(Piece(objects=({"n": 1},)))
     assert capsys.readouterr().out == '{"n": 1}\n'
 

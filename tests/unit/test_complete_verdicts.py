@@ -28,7 +28,7 @@ from trustgraph_prompt.llm import (
     Tool,
     ToolCall,
 )
-from trustgraph_prompt.llm.provider import Around
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.reader import Stage
 from trustgraph_prompt.reader.decode import decode
 
@@ -355,7 +355,7 @@ class TestListening:
 
 
 async def test_a_provider_around_a_provider_completes_through_itself() -> None:
-    response = await Around(saying('{"n": 1}')).complete(ASKED, response_schema=SCHEMA)
+    response = await ProviderWrapper(saying('{"n": 1}')).complete(ASKED, response_schema=SCHEMA)
 
     assert response.parsed == {"n": 1}
 

@@ -9,7 +9,7 @@ import pytest
 from tests.support.steps import is_linear
 from tests.support.workers import entry
 from trustgraph_prompt.broker import Broker, EmbeddedBroker
-from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.prompts.prompt_set import MAX_PROMPTS
 from trustgraph_prompt.worker.config import config_topic
 from trustgraph_prompt.worker.config.config_topic import ConfigTopic, Prompts
@@ -25,14 +25,14 @@ async def loaded(pushes: int) -> None:
         for number in range(pushes):
             properties = {config_topic.PUSH: str(number), config_topic.MORE: "true"}
             await producer.send(entry("x").encode(), key=f"default/template.p{number}", properties=properties)
-        producers, metrics = Producers(broker), Metrics()
+        producers, metrics = ProducerPool(broker), Metrics()
         topic = ConfigTopic(broker, Prompts(), producers, metrics, Watch(Health(), metrics))
         await topic.load()
         await topic.close()
         await producers.close()
 
 
-async def started(broker: Broker, producers: Producers) -> tuple[Prompts, ConfigTopic]:
+async def started(broker: Broker, producers: ProducerPool) -> tuple[Prompts, ConfigTopic]:
     """The prompts of a worker that has read the topic through."""
     prompts, metrics = Prompts(), Metrics()
     topic = ConfigTopic(broker, prompts, producers, metrics, Watch(Health(), metrics))
@@ -44,7 +44,7 @@ async def started(broker: Broker, producers: Producers) -> tuple[Prompts, Config
 async def test_a_prompt_that_was_served_was_refused_after_a_restart(served_while_others_came: bool) -> None:
     others = {f"template.p{number:04}": entry("same") for number in range(1_005)}
     async with await EmbeddedBroker.connect() as broker:
-        producers = Producers(broker)
+        producers = ProducerPool(broker)
         await config_topic.push(broker, "default", {"template.zz": entry("old")})
         before, topic = await started(broker, producers)
         if not served_while_others_came:

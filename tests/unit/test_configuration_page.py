@@ -13,7 +13,7 @@ import pytest
 import typer.main
 
 from trustgraph_prompt.cli.app import app
-from trustgraph_prompt.cli.lazy_commands import Later
+from trustgraph_prompt.cli.lazy_commands import LazyCommand
 from trustgraph_prompt.worker.dead_letters.record import ERRORS
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ def rows(heading: str) -> list[list[list[str]]]:
 
 def commands(command: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Each command that can be run, and the program itself under ''."""
-    command = command.load() if isinstance(command, Later) else command
+    command = command.load() if isinstance(command, LazyCommand) else command
     children = getattr(command, "commands", {})
     if not (children and path):
         yield path, command

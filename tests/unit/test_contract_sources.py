@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from trustgraph_prompt.contract import Contract, Limits
 from trustgraph_prompt.errors import ContractError, PromptError, Reason
-from trustgraph_prompt.grounding import Kind
+from trustgraph_prompt.grounding import MatchKind
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import StreamReader, read
 
@@ -65,9 +65,9 @@ def test_an_object_says_where_its_values_stand() -> None:
     assert found["/tags/1"] is None
     told = {path: (one.term, one.kind, one.spans) for path, one in found.items() if one}
     assert told == {
-        "/name": ("text", Kind.FOLDED, ((4, 9), (46, 51))),
-        "/length": ("text", Kind.FOLDED, ((11, 16),)),
-        "/tags/0": ("text", Kind.EXACT, ((34, 40),)),
+        "/name": ("text", MatchKind.FOLDED, ((4, 9), (46, 51))),
+        "/length": ("text", MatchKind.FOLDED, ((11, 16),)),
+        "/tags/0": ("text", MatchKind.EXACT, ((34, 40),)),
     }
 
 

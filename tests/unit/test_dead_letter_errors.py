@@ -18,7 +18,7 @@ from trustgraph_prompt.errors import (
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.reader import Outcome, read
 from trustgraph_prompt.worker.dead_letters.record import ERRORS
-from trustgraph_prompt.worker.request.disposition import GiveUp, Heard, Known, decide
+from trustgraph_prompt.worker.request.disposition import AnswerSent, GiveUp, Known, decide
 
 
 def failed(cause: Exception) -> Outcome:
@@ -57,7 +57,7 @@ RESULTS = [
 @pytest.mark.parametrize("result", RESULTS, ids=lambda result: type(result).__name__)
 def test_what_a_request_may_die_of_can_be_asked_for(result: Outcome | Exception) -> None:
     sent = isinstance(result, Outcome)
-    heard = Heard.NOTHING if sent else Heard.SOME  # so that even an outage is no reason to wait
+    heard = AnswerSent.NOTHING if sent else AnswerSent.SOME  # so that even an outage is no reason to wait
 
     disposition = decide(Known(result=result, deliveries_allowed=1, persistent=True, sent=sent, heard=heard))
 

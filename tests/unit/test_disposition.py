@@ -36,17 +36,17 @@ from trustgraph_prompt.worker.request.disposition import (
     RULES,
     UNCOUNTED,
     Acknowledge,
+    AnswerSent,
     AwaitProvider,
     Begin,
-    Came,
     GiveUp,
-    Heard,
     Known,
     Leave,
     Result,
     Retry,
     Rule,
     SendOut,
+    StepResult,
     WaitHere,
     decide,
     rule_for,
@@ -116,9 +116,9 @@ def known(result: Result | None, **facts: Any) -> Known:
 LAST = {"deliveries": 3}
 VOLATILE = {"persistent": False}
 ENDING = {"ending": True}
-STREAMED = {"heard": Heard.SOME}
-SENT = {"sent": True, "heard": Heard.ALL}
-REPEATED = {"heard": Heard.ALL, "paid": True}
+STREAMED = {"heard": AnswerSent.SOME}
+SENT = {"sent": True, "heard": AnswerSent.ALL}
+REPEATED = {"heard": AnswerSent.ALL, "paid": True}
 TRUSTGRAPH = {"trustgraph": True, **VOLATILE}
 COMPLETION = {"completion": True}
 ANSWERING = {"unusable": "answer"}
@@ -307,7 +307,7 @@ def every_situation() -> Iterator[Known]:
         ONE_OF_EACH, ("dead-letter", "answer"), (1, 3), either, either, either
     ):
         for direct, paid, sent, heard, left, ending, crashes in product(
-            either, either, either, Heard, (inf, 3.0), either, (0, 3)
+            either, either, either, AnswerSent, (inf, 3.0), either, (0, 3)
         ):
             yield known(
                 result,
@@ -333,8 +333,8 @@ def possible(known: Known) -> bool:
     return (
         (asked or not known.sent)
         and (not asked or known.paid)
-        and (not known.sent or known.heard is Heard.ALL)
-        and (known.heard is not Heard.ALL or known.paid)
+        and (not known.sent or known.heard is AnswerSent.ALL)
+        and (known.heard is not AnswerSent.ALL or known.paid)
         and (not known.ending or asked or known.result is None)
     )
 
@@ -353,7 +353,7 @@ def test_no_message_is_lost_and_none_is_worked_on_without_end() -> None:
         if isinstance(disposition, Acknowledge):
             assert isinstance(situation.result, Outcome)
             assert is_served(situation.result, situation.unusable)
-            assert situation.heard is Heard.ALL
+            assert situation.heard is AnswerSent.ALL
         if isinstance(disposition, SendOut):
             assert not situation.sent
         if isinstance(disposition, Retry | Leave):
@@ -380,7 +380,7 @@ def test_pauses_have_jitter() -> None:
 def test_the_log_is_told_nothing_of_the_content() -> None:
     error = ProviderAuthentication("Jane's key is wrong", loggable="HTTP 401")
     for result in (failed(error), read('{"a": "Jane"}', Contract.from_schema({"required": ["b"]}))):
-        disposition = decide(known(result, sent=True, heard=Heard.ALL))
+        disposition = decide(known(result, sent=True, heard=AnswerSent.ALL))
         assert isinstance(disposition, GiveUp)
         assert "Jane" not in disposition.why
 
@@ -397,11 +397,13 @@ def row(rule: Rule) -> str:
         return "" if fact is None else yes if fact else no
 
     cells = [
-        "anything" if len(rule.came) == len(Came) else "; ".join(c for c in Came if c in rule.came),
+        "anything"
+        if len(rule.came) == len(StepResult)
+        else "; ".join(c for c in StepResult if c in rule.came),
         either(rule.sent),
         either(rule.ending),
         either(rule.persistent, "persistent", "non-persistent"),
-        "" if len(rule.heard) == len(Heard) else " or ".join(h for h in Heard if h in rule.heard),
+        "" if len(rule.heard) == len(AnswerSent) else " or ".join(h for h in AnswerSent if h in rule.heard),
         rule.unusable or "",
         either(rule.another_try),
         rule.then.words,
@@ -414,7 +416,7 @@ def test_the_page_shows_the_table() -> None:
 
 
 def test_a_worker_without_a_descriptor_had_a_defect() -> None:
-    disposition = decide(known(FULL, heard=Heard.SOME))
+    disposition = decide(known(FULL, heard=AnswerSent.SOME))
     assert isinstance(disposition, GiveUp)
     assert "out of file descriptors" in disposition.why
     assert "out of file descriptors" in disposition.error.message
@@ -424,7 +426,7 @@ def test_why_a_model_is_away_is_told_once() -> None:
     async def main() -> None:
         circuit = Circuit()
         circuit.open(ProviderAuthentication("no", loggable="HTTP 401"))
-        gone = decide(known(failed(ProviderAway(circuit)), sent=True, heard=Heard.ALL))
+        gone = decide(known(failed(ProviderAway(circuit)), sent=True, heard=AnswerSent.ALL))
         assert isinstance(gone, GiveUp)
         assert gone.error.message == "the model is away: provider_authentication: HTTP 401"
         assert gone.why == "provider_authentication: HTTP 401"

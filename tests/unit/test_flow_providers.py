@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trustgraph_prompt.broker.caller_pool import Callers
+from trustgraph_prompt.broker.caller_pool import CallerPool
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.llm import Provider, ScriptedProvider
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
@@ -31,7 +31,7 @@ async def test_flows_that_want_the_same_share_a_provider_until_the_last_has_ende
         made.append(Closing(lambda call: "hi"))
         return made[-1]
 
-    providers = Providers(default, Callers(), "embedded:", lambda flow, provider: provider)
+    providers = Providers(default, CallerPool(), "embedded:", lambda flow, provider: provider)
     one, two, other = flow("one"), flow("two"), flow("other", model="large")
     for each in (one, two, other):
         providers.check(each)
@@ -49,7 +49,7 @@ async def test_what_is_wrong_with_a_flow_is_said_before_it_begins() -> None:
     def default(model: str | None) -> Provider:
         raise ConfigError("who answers?")
 
-    providers = Providers(default, Callers(), "embedded:", lambda flow, provider: provider)
+    providers = Providers(default, CallerPool(), "embedded:", lambda flow, provider: provider)
 
     with pytest.raises(ConfigError, match="who answers"):
         providers.check(flow("one"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from trustgraph_prompt.broker import Message
-from trustgraph_prompt.extraction.results import Found, Gatherer, Job, Lines, Result
+from trustgraph_prompt.extraction.results import FoundObject, Job, ObjectsFile, Result, ResultCollector
 from trustgraph_prompt.worker.messages.answer import Answer
 
 
@@ -33,7 +33,7 @@ def buried(request: str, error: str, reason: str) -> Message:
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_a_result_is_there_once_the_answer_and_all_its_objects_are(order: tuple[int, ...]) -> None:
     results: list[Result] = []
-    gatherer = Gatherer([job(0)], results.append)
+    gatherer = ResultCollector([job(0)], results.append)
     steps = [
         lambda: gatherer.take_object(published("o1", "r0", {"n": 1})),
         lambda: gatherer.take_object(published("o2", "r0", {"n": 2})),
@@ -42,22 +42,22 @@ def test_a_result_is_there_once_the_answer_and_all_its_objects_are(order: tuple[
     for step in order:
         assert results == []
         steps[step]()
-    assert results[0].objects == (Found(b'{"n": 2}'), Found(b'{"n": 1}'))
+    assert results[0].objects == (FoundObject(b'{"n": 2}'), FoundObject(b'{"n": 1}'))
     assert gatherer.open == 0
 
 
 def test_an_object_that_no_answer_names_is_dropped() -> None:
     results: list[Result] = []
-    gatherer = Gatherer([job(0)], results.append)
+    gatherer = ResultCollector([job(0)], results.append)
     gatherer.take_object(published("o1", "r0", {"n": 1}))
     gatherer.take_object(published("o2", "r0", {"n": 2}))
     gatherer.take_answer(answered("r0", "o1"))
-    assert results[0].objects == (Found(b'{"n": 1}'),)
+    assert results[0].objects == (FoundObject(b'{"n": 1}'),)
 
 
 def test_jobs_with_one_request_share_its_answer() -> None:
     results: list[Result] = []
-    gatherer = Gatherer([job(0, "r"), job(1, "r", "b.txt")], results.append)
+    gatherer = ResultCollector([job(0, "r"), job(1, "r", "b.txt")], results.append)
     assert [asked.position for asked in gatherer.to_ask()] == [0]
     gatherer.take_answer(answered("r"))
     assert [result.job.file for result in results] == ["a.txt", "b.txt"]
@@ -65,7 +65,7 @@ def test_jobs_with_one_request_share_its_answer() -> None:
 
 def test_a_failure_of_an_earlier_run_is_asked_again_and_not_mistaken_for_one_of_this() -> None:
     results: list[Result] = []
-    gatherer = Gatherer([job(0)], results.append)
+    gatherer = ResultCollector([job(0)], results.append)
     failure = answered("r0", reason="provider_error", id="7")
     gatherer.take_answer(failure, earlier=True)
     gatherer.take_answer(failure)
@@ -77,7 +77,7 @@ def test_a_failure_of_an_earlier_run_is_asked_again_and_not_mistaken_for_one_of_
 
 def test_a_failure_says_why() -> None:
     results: list[Result] = []
-    gatherer = Gatherer([job(0)], results.append)
+    gatherer = ResultCollector([job(0)], results.append)
     call = {"why": "first", "error": "nobody there", "usage": {}}
     gatherer.take_answer(answered("r0", reason="provider_error", calls=(call,)))
     assert results[0].failure == "nobody there"
@@ -85,7 +85,7 @@ def test_a_failure_says_why() -> None:
 
 def test_a_request_that_could_not_be_asked_fails_with_the_reason_of_its_dead_letter() -> None:
     results: list[Result] = []
-    gatherer = Gatherer([job(0)], results.append)
+    gatherer = ResultCollector([job(0)], results.append)
     gatherer.take_dead_letter(buried("r0", "template-error", "the output is too long"))
     assert results[0].failure == "the output is too long"
     assert results[0].answer is None
@@ -93,7 +93,7 @@ def test_a_request_that_could_not_be_asked_fails_with_the_reason_of_its_dead_let
 
 def test_a_dead_letter_does_not_hide_the_answer_that_comes_with_it() -> None:
     results: list[Result] = []
-    gatherer = Gatherer([job(0)], results.append)
+    gatherer = ResultCollector([job(0)], results.append)
     gatherer.take_dead_letter(buried("r0", "llm-error", "provider_error: nobody there"))
     assert results == []
     gatherer.take_answer(answered("r0", reason="provider_error"))
@@ -102,7 +102,7 @@ def test_a_dead_letter_does_not_hide_the_answer_that_comes_with_it() -> None:
 
 def test_what_belongs_to_nobody_is_ignored() -> None:
     results: list[Result] = []
-    gatherer = Gatherer([job(0)], results.append)
+    gatherer = ResultCollector([job(0)], results.append)
     gatherer.take_object(published("o1", "other", {}))
     gatherer.take_answer(answered("other"))
     gatherer.take_dead_letter(buried("other", "template-error", ""))
@@ -113,10 +113,10 @@ def test_what_belongs_to_nobody_is_ignored() -> None:
 class TestLines:
     def test_stand_in_the_order_of_the_jobs(self) -> None:
         written: list[bytes] = []
-        lines = Lines(written.extend)
-        lines.add(Result(job(1), (Found(b'{"n":2}'),)))
+        lines = ObjectsFile(written.extend)
+        lines.add(Result(job(1), (FoundObject(b'{"n":2}'),)))
         assert written == []
-        lines.add(Result(job(0), (Found(b'{"n":0}'), Found(b'{"n":1}', '{"/n":null}'))))
+        lines.add(Result(job(0), (FoundObject(b'{"n":0}'), FoundObject(b'{"n":1}', '{"/n":null}'))))
         assert written == [
             b'{"prompt":"define","file":"a.txt","chunk":1,"object":{"n":0}}\n',
             b'{"prompt":"define","file":"a.txt","chunk":1,"object":{"n":1},"grounding":{"/n":null}}\n',
@@ -125,7 +125,7 @@ class TestLines:
 
     def test_of_jobs_after_one_without_a_result_are_written_at_the_end(self) -> None:
         written: list[bytes] = []
-        lines = Lines(written.extend, bare=True)
-        lines.add(Result(job(2), (Found(b"{}"),)))
+        lines = ObjectsFile(written.extend, bare=True)
+        lines.add(Result(job(2), (FoundObject(b"{}"),)))
         lines.finish()
         assert written == [b"{}\n"]

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.support.grounding_corpus import PRECISION, RECALL, Case, Tally, cases, tallies
 from tests.support.hostile_passages import HOSTILE
 from tests.support.steps import is_linear
-from trustgraph_prompt.grounding import MAX_SPANS, Kind, Match, Passage
+from trustgraph_prompt.grounding import MAX_SPANS, Match, MatchKind, Passage
 
 
-def found(text: str, value: str) -> tuple[Kind, list[str]] | None:
+def found(text: str, value: str) -> tuple[MatchKind, list[str]] | None:
     """The kind of the match, and what stands at its spans."""
     match = Passage(text).find(value)
     return match and (match.kind, [text[start:end] for start, end in match.spans])
@@ -25,17 +25,17 @@ def found(text: str, value: str) -> tuple[Kind, list[str]] | None:
 @pytest.mark.parametrize(
     ("text", "value", "kind", "stands"),
     [
-        ("We met Marie Curie there.", "Marie Curie", Kind.EXACT, "Marie Curie"),
-        ("We met MARIE\n CURIE there.", "Marie Curie", Kind.FOLDED, "MARIE\n CURIE"),
-        ("There are companies.", "company", Kind.INFLECTED, "companies"),
-        ("The University of Tokyo is old.", "Tokyo University", Kind.REORDERED, "University of Tokyo"),
-        ("On colonisation.", "colonization", Kind.FUZZY, "colonisation"),
-        ("We met Curie there.", "Marie Curie", Kind.PART, "Curie"),
-        ("The WHO says so.", "World Health Organization", Kind.PART, "WHO"),
-        ("The World Health Organization says so.", "WHO", Kind.PART, "World Health Organization"),
+        ("We met Marie Curie there.", "Marie Curie", MatchKind.EXACT, "Marie Curie"),
+        ("We met MARIE\n CURIE there.", "Marie Curie", MatchKind.FOLDED, "MARIE\n CURIE"),
+        ("There are companies.", "company", MatchKind.INFLECTED, "companies"),
+        ("The University of Tokyo is old.", "Tokyo University", MatchKind.REORDERED, "University of Tokyo"),
+        ("On colonisation.", "colonization", MatchKind.FUZZY, "colonisation"),
+        ("We met Curie there.", "Marie Curie", MatchKind.PART, "Curie"),
+        ("The WHO says so.", "World Health Organization", MatchKind.PART, "WHO"),
+        ("The World Health Organization says so.", "WHO", MatchKind.PART, "World Health Organization"),
     ],
 )
-def test_each_kind_has_its_place_in_the_text(text: str, value: str, kind: Kind, stands: str) -> None:
+def test_each_kind_has_its_place_in_the_text(text: str, value: str, kind: MatchKind, stands: str) -> None:
     assert found(text, value) == (kind, [stands])
 
 
@@ -54,7 +54,7 @@ def test_each_kind_has_its_place_in_the_text(text: str, value: str, kind: Kind, 
     ],
 )
 def test_spans_are_code_points_of_the_text_as_it_was_given(text: str, value: str, stands: str) -> None:
-    assert found(text, value) == (Kind.FOLDED, [stands])
+    assert found(text, value) == (MatchKind.FOLDED, [stands])
 
 
 @pytest.mark.parametrize(
@@ -77,21 +77,21 @@ def test_a_part_of_a_word_or_of_a_number_is_not_found(text: str, value: str) -> 
 
 
 def test_a_number_is_found_before_its_unit_and_a_name_behind_a_hyphen() -> None:
-    assert found("It is 3403m high.", "3403") == (Kind.EXACT, ["3403"])
-    assert found("The Austro-\nHungarian army.", "Hungarian") == (Kind.EXACT, ["Hungarian"])
-    assert found("Mount Etna's ash.", "Etna") == (Kind.EXACT, ["Etna"])
+    assert found("It is 3403m high.", "3403") == (MatchKind.EXACT, ["3403"])
+    assert found("The Austro-\nHungarian army.", "Hungarian") == (MatchKind.EXACT, ["Hungarian"])
+    assert found("Mount Etna's ash.", "Etna") == (MatchKind.EXACT, ["Etna"])
 
 
 def test_a_value_without_words_is_found_only_as_it_is() -> None:
-    assert found("What?! No.", "?!") == (Kind.EXACT, ["?!"])
+    assert found("What?! No.", "?!") == (MatchKind.EXACT, ["?!"])
     assert Passage("What? No.").find("?!") is None
     assert Passage("What? No.").find(" \n") is None
     assert Passage("").find("What") is None
 
 
 def test_a_capital_behind_a_name_is_no_article() -> None:
-    assert found("World War II ended.", "World War I") == (Kind.PART, ["World", "War"])
-    assert found("Much vitamin C.", "vitamin A") == (Kind.PART, ["vitamin"])
+    assert found("World War II ended.", "World War I") == (MatchKind.PART, ["World", "War"])
+    assert found("Much vitamin C.", "vitamin A") == (MatchKind.PART, ["vitamin"])
 
 
 def test_what_is_found_does_not_depend_on_what_was_asked_before() -> None:
@@ -121,7 +121,7 @@ def test_the_corpus_is_found_as_it_should_be() -> None:
 def test_a_found_value_of_the_corpus_has_an_expected_kind_and_all_its_places() -> None:
     for case in cases():
         match = Passage(case.text).find(case.value)
-        if case.stands == "found" and match is not None and match.kind is not Kind.PART:
+        if case.stands == "found" and match is not None and match.kind is not MatchKind.PART:
             assert match.kind in case.kinds, case
             assert _are_at_the_places(match, case), case
 
@@ -187,7 +187,7 @@ def test_words_cut_out_of_a_text_are_found_where_they_stood(said: list[str], dat
     value = " ".join(said[first : last + 1])
     match = Passage(" ".join(said)).find(value)
     assert match is not None
-    assert match.kind is Kind.EXACT
+    assert match.kind is MatchKind.EXACT
     assert (begin, begin + len(value)) in match.spans
 
 
@@ -198,7 +198,7 @@ def test_however_it_is_spaced_and_in_capitals_it_is_found(said: list[str], data:
     value = "\t".join(said[first:]).swapcase()
     match = Passage(text).find(value)
     assert match is not None
-    assert match.kind in (Kind.EXACT, Kind.FOLDED)
+    assert match.kind in (MatchKind.EXACT, MatchKind.FOLDED)
 
 
 @given(ANY_TEXT, ANY_TEXT)
@@ -221,4 +221,4 @@ def test_hostile_texts_and_values_take_linear_time(made: Callable[[int], tuple[s
 
 def test_a_passage_of_a_million_letters_and_a_value_of_many_are_no_trouble() -> None:
     assert Passage("a" * 1_000_000).find("a" * 400_000) is None
-    assert Passage("a" * 1_000_000).find("A" * 1_000_000) == Match(Kind.FOLDED, 1.0, ((0, 1_000_000),))
+    assert Passage("a" * 1_000_000).find("A" * 1_000_000) == Match(MatchKind.FOLDED, 1.0, ((0, 1_000_000),))

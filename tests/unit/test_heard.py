@@ -7,11 +7,11 @@ import pytest
 from tests.support.deltas import CALL
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.llm import Delta, ToolCall
-from trustgraph_prompt.llm.delta_accumulator import Heard
+from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 
 
 def tokens(*deltas: Delta) -> int:
-    heard = Heard()
+    heard = DeltaAccumulator()
     for delta in deltas:
         heard.take(delta)
     return heard.tokens(CALL)

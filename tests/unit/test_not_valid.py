@@ -9,7 +9,7 @@ import pytest
 from trustgraph_prompt.ask import RedisCache
 from trustgraph_prompt.broker import connect
 from trustgraph_prompt.broker.pulsar.admin import PulsarAdmin, authorization
-from trustgraph_prompt.broker.pulsar.credentials import Access
+from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.cli import options
 from trustgraph_prompt.cli.config import _workspace
 from trustgraph_prompt.errors import ConfigError
@@ -63,7 +63,7 @@ GIVEN_LATER: dict[str, tuple[Callable[[], Awaitable[object]], str]] = {
     ),
     "a Pulsar without a host": (lambda: connect("pulsar://"), "a host is missing"),
     "a token with blanks": (
-        lambda: authorization(Access(token="two words")),
+        lambda: authorization(Credentials(token="two words")),
         "the token is not valid: it has blanks or characters that are not printable ASCII",
     ),
 }

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from trustgraph_prompt.broker import Broker
-from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 
 TOPIC = "persistent://tg/flow/out"
@@ -51,12 +51,12 @@ def broker() -> Recording:
 
 
 @pytest.fixture
-def producers(broker: Recording) -> Producers:
-    return Producers(cast(Broker, broker))
+def producers(broker: Recording) -> ProducerPool:
+    return ProducerPool(cast(Broker, broker))
 
 
 async def test_of_many_who_find_a_producer_closed_one_replaces_it(
-    broker: Recording, producers: Producers
+    broker: Recording, producers: ProducerPool
 ) -> None:
     await producers.send(TOPIC, b"")
     broker.made[0].broken = True
@@ -68,7 +68,7 @@ async def test_of_many_who_find_a_producer_closed_one_replaces_it(
 
 
 async def test_what_nobody_needs_any_more_is_closed_and_made_again_when_it_is(
-    broker: Recording, producers: Producers
+    broker: Recording, producers: ProducerPool
 ) -> None:
     await producers.send(TOPIC, b"")
     await producers.send("persistent://tg/flow/other", b"")
@@ -81,7 +81,7 @@ async def test_what_nobody_needs_any_more_is_closed_and_made_again_when_it_is(
 
 
 async def test_why_a_topic_takes_nothing_is_known_until_it_does(
-    broker: Recording, producers: Producers
+    broker: Recording, producers: ProducerPool
 ) -> None:
     broker.trouble = BrokerUnavailable("quota exceeded")
     with pytest.raises(BrokerUnavailable):

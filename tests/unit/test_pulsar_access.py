@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from trustgraph_prompt.broker.pulsar.credentials import Access
+from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.errors import ConfigError
 
 
 def test_nothing_said_is_nobody_who_believes_the_public_authorities() -> None:
-    assert Access.from_environment({}) == Access()
+    assert Credentials.from_environment({}) == Credentials()
 
 
 def test_a_token_is_never_shown() -> None:
-    access = Access.from_environment({"PULSAR_TOKEN": "hush"})
+    access = Credentials.from_environment({"PULSAR_TOKEN": "hush"})
     assert access.token == "hush"
     assert "hush" not in repr(access)
 
@@ -33,9 +33,9 @@ def test_a_token_is_never_shown() -> None:
 )
 def test_half_a_story_is_told_with_its_variable(environment: dict[str, str], told: str) -> None:
     with pytest.raises(ConfigError, match=told) as error:
-        Access.from_environment(environment)
+        Credentials.from_environment(environment)
     assert "hush" not in str(error.value)
 
 
 def test_an_empty_variable_is_none(tmp_path: Path) -> None:
-    assert Access.from_environment({"PULSAR_TOKEN": "", "PULSAR_TLS_KEY_FILE": ""}) == Access()
+    assert Credentials.from_environment({"PULSAR_TOKEN": "", "PULSAR_TLS_KEY_FILE": ""}) == Credentials()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from trustgraph_prompt.broker.pulsar.producer import InFlight
+from trustgraph_prompt.broker.pulsar.producer import SendLimit
 
 
 class Guests:
     """Things that take room and stay until they are told to leave."""
 
-    def __init__(self, in_flight: InFlight) -> None:
+    def __init__(self, in_flight: SendLimit) -> None:
         self._in_flight = in_flight
         self.inside: list[str] = []
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -42,7 +42,7 @@ class Guests:
 
 
 async def test_so_many_at_once() -> None:
-    guests = Guests(InFlight(2, 100))
+    guests = Guests(SendLimit(2, 100))
     for name in "abc":
         await guests.come(name, 1)
     assert guests.inside == ["a", "b"]
@@ -51,7 +51,7 @@ async def test_so_many_at_once() -> None:
 
 
 async def test_so_many_bytes_at_once_and_nobody_overtakes() -> None:
-    guests = Guests(InFlight(10, 100))
+    guests = Guests(SendLimit(10, 100))
     await guests.come("a", 60)
     await guests.come("large", 60)
     await guests.come("small", 1)
@@ -61,7 +61,7 @@ async def test_so_many_bytes_at_once_and_nobody_overtakes() -> None:
 
 
 async def test_what_is_larger_than_the_room_enters_alone() -> None:
-    guests = Guests(InFlight(10, 100))
+    guests = Guests(SendLimit(10, 100))
     await guests.come("a", 1)
     await guests.come("huge", 1000)
     assert guests.inside == ["a"]
@@ -73,7 +73,7 @@ async def test_what_is_larger_than_the_room_enters_alone() -> None:
 
 
 async def test_who_gives_up_waiting_is_passed_over() -> None:
-    guests = Guests(InFlight(10, 100))
+    guests = Guests(SendLimit(10, 100))
     await guests.come("a", 60)
     await guests.come("large", 60)
     await guests.come("small", 1)
@@ -85,7 +85,7 @@ async def test_who_gives_up_waiting_is_passed_over() -> None:
 
 
 async def test_who_gives_up_in_the_moment_in_which_another_leaves_takes_no_room_along() -> None:
-    in_flight = InFlight(1, 100)
+    in_flight = SendLimit(1, 100)
     await in_flight.enter(1)
     waiting = [asyncio.create_task(in_flight.enter(1)) for _ in range(3)]
     await asyncio.sleep(0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.reader.repair import Edit, Mended, Unmendable, mend, readings
+from trustgraph_prompt.reader.repair import Edit, RepairedValue, Unrepairable, mend, readings
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "quotes of other kinds": {
@@ -266,7 +266,7 @@ def test_a_value_ends_at_its_border(text: str, value: Any, rest: str) -> None:
 
 def test_a_value_may_begin_anywhere_in_the_text() -> None:
     text = "The result [1] is {a: 1}."
-    assert mend(text, text.index("{")) == Mended(
+    assert mend(text, text.index("{")) == RepairedValue(
         {"a": 1}, len(text) - 1, (Edit(text.index("a: 1"), "a key without quotes"),)
     )
 
@@ -316,17 +316,17 @@ def test_readings_are_no_more_than_the_limit() -> None:
 
 @pytest.mark.parametrize("bracket", ["[", '{"a":', "{{"])
 def test_deep_nesting_is_refused(bracket: str) -> None:
-    with pytest.raises(Unmendable, match="nested deeper than 200 levels") as refused:
+    with pytest.raises(Unrepairable, match="nested deeper than 200 levels") as refused:
         mend(bracket * 10_000)
     assert refused.value.offset < 2_000
     assert mend("[[1,],]", max_depth=2) is not None
-    with pytest.raises(Unmendable) as refused:
+    with pytest.raises(Unrepairable) as refused:
         mend("- " + r"{\"a\":" * 10_000, 2)
     assert refused.value.offset == 2 + 200 * len(r"{\"a\":")
-    with pytest.raises(Unmendable, match="nested deeper than 2 levels"):
+    with pytest.raises(Unrepairable, match="nested deeper than 2 levels"):
         mend("[[[1,],],]", max_depth=2)
 
 
 def test_what_is_broken_everywhere_is_refused() -> None:
-    with pytest.raises(Unmendable, match="steps to repair"):
+    with pytest.raises(Unrepairable, match="steps to repair"):
         mend("[" + '"x"y' * 100_000)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.steps import is_linear
 from trustgraph_prompt.json_text import locate
-from trustgraph_prompt.json_text.locate import Position, Span, State
+from trustgraph_prompt.json_text.locate import LineColumn, Span, State
 from trustgraph_prompt.json_text.pointer import pointer
 
 NESTED = '{"a": {"b": [1, {"c/d": "x"}]}, "~": [true], "a b": null}'
@@ -122,13 +122,13 @@ def test_lines_end_with_a_newline_and_nothing_else() -> None:
     text = "a\u2028b\rc\r\nd\n\ne"
     lines = locate.Lines(text)
     assert [lines.at(text.index(letter)) for letter in "abcde"] == [
-        Position(1, 1),
-        Position(1, 3),
-        Position(1, 5),
-        Position(2, 1),
-        Position(4, 1),
+        LineColumn(1, 1),
+        LineColumn(1, 3),
+        LineColumn(1, 5),
+        LineColumn(2, 1),
+        LineColumn(4, 1),
     ]
-    assert lines.at(len(text)) == Position(4, 2)
+    assert lines.at(len(text)) == LineColumn(4, 2)
 
 
 @given(st.text())

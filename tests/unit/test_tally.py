@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from trustgraph_prompt.cli.extract_summary import Tally
+from trustgraph_prompt.cli.extract_summary import ExtractSummary
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.cost import Usage
-from trustgraph_prompt.extraction.results import Found, Job, Result
+from trustgraph_prompt.extraction.results import FoundObject, Job, Result
 from trustgraph_prompt.reader import CallReport, read
 from trustgraph_prompt.worker.messages.answer import Answer
 from trustgraph_prompt.worker.messages.request import Request
@@ -17,21 +17,21 @@ from trustgraph_prompt.worker.messages.request import Request
 JOB = Job(0, "r", "define", "a.txt", 1, "text")
 
 
-def tally(text: str, format: Format, failure: str | None = None) -> Tally:
+def tally(text: str, format: Format, failure: str | None = None) -> ExtractSummary:
     outcome = read(text, Contract.from_schema({"required": ["n"]}, format=format))
     answer = Answer.of(Request("r", "define", {}), "extract", "define", "v1", outcome, ())
-    counted = Tally([JOB])
-    counted.add(Result(JOB, (Found(b"{}"),) * len(outcome.objects), answer, failure))
+    counted = ExtractSummary([JOB])
+    counted.add(Result(JOB, (FoundObject(b"{}"),) * len(outcome.objects), answer, failure))
     return counted
 
 
-def cut(text: str, **usage: int) -> Tally:
+def cut(text: str, **usage: int) -> ExtractSummary:
     """What a prompt with max-tokens 100 has brought, where the model had not finished."""
     outcome = read(text, Contract.from_schema({"required": ["n"]}, format="jsonl"), finish_reason="length")
     outcome = replace(outcome, calls=(CallReport("first", text, "length", Usage(**usage)),))
     answer = Answer.of(Request("r", "define", {}), "extract", "define", "v1", outcome, ())
-    counted = Tally([JOB], {"define": 100})
-    counted.add(Result(JOB, (Found(b"{}"),) * len(outcome.objects), answer))
+    counted = ExtractSummary([JOB], {"define": 100})
+    counted.add(Result(JOB, (FoundObject(b"{}"),) * len(outcome.objects), answer))
     return counted
 
 

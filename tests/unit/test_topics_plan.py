@@ -12,7 +12,7 @@ from trustgraph_prompt.broker.pulsar.admin import (
     Finding,
     Found,
     FoundTopic,
-    Layout,
+    RequiredTopics,
     Topic,
     admin_url,
     compare,
@@ -39,7 +39,7 @@ def needed(*flows: Flow) -> dict[str, Topic]:
     return {topic.name: topic for topic in layout(flows, CONFIG).topics}
 
 
-def found(wanted: Layout, **changes: object) -> Found:
+def found(wanted: RequiredTopics, **changes: object) -> Found:
     """A broker on which all that is wanted is there."""
     topics = {
         topic.name: FoundTopic(frozenset(topic.subscriptions), compaction=1, kept=True)
@@ -54,7 +54,7 @@ def amiss(findings: list[Finding]) -> list[tuple[str, str, str | None]]:
     return [(finding.state, finding.name, finding.of) for finding in findings if finding.state != "ok"]
 
 
-def steps(wanted: Layout, found: Found) -> list[str]:
+def steps(wanted: RequiredTopics, found: Found) -> list[str]:
     return [finding.step.what for finding in compare(wanted, found) if finding.step]
 
 
@@ -123,12 +123,12 @@ def test_only_a_namespace_of_nothing_but_tables_is_made_to_keep_everything() -> 
 
 
 def test_a_table_beside_a_non_persistent_topic_shares_its_namespace() -> None:
-    wanted = Layout.of([Topic("persistent://t/n/table", table=True), Topic("non-persistent://t/n/x")])
+    wanted = RequiredTopics.of([Topic("persistent://t/n/table", table=True), Topic("non-persistent://t/n/x")])
     assert wanted.namespaces == {"t/n": {}}
 
 
 def test_trustgraph_needs_the_namespaces_of_its_classes() -> None:
-    wanted = Layout.of_trustgraph()
+    wanted = RequiredTopics.of_trustgraph()
     assert wanted.topics == ()
     kept = {name: policies.get("retention_policies") for name, policies in wanted.namespaces.items()}
     brief = {"retentionTimeInMinutes": 3, "retentionSizeInMB": -1}
@@ -175,7 +175,7 @@ def test_a_new_flow_on_a_prepared_broker_costs_its_own_topics_only() -> None:
 
 
 def test_a_subscription_begins_with_the_earliest_message() -> None:
-    wanted = Layout.of([Topic("persistent://t/n/x", ("s",))])
+    wanted = RequiredTopics.of([Topic("persistent://t/n/x", ("s",))])
     [step] = [
         f.step for f in compare(wanted, found(wanted, topics={"persistent://t/n/x": FoundTopic()})) if f.step
     ]
@@ -183,7 +183,7 @@ def test_a_subscription_begins_with_the_earliest_message() -> None:
 
 
 def test_a_table_that_is_not_compacted_or_may_be_deleted_is_mended() -> None:
-    wanted = Layout.of([Topic("persistent://t/n/x", table=True)])
+    wanted = RequiredTopics.of([Topic("persistent://t/n/x", table=True)])
     state = found(wanted, topics={"persistent://t/n/x": FoundTopic()})
     assert amiss(compare(wanted, state)) == [
         ("differs", "compaction", "persistent://t/n/x"),
@@ -196,13 +196,13 @@ def test_a_table_that_is_not_compacted_or_may_be_deleted_is_mended() -> None:
 
 
 def test_another_threshold_of_compaction_is_as_good() -> None:
-    wanted = Layout.of([Topic("persistent://t/n/x", table=True)])
+    wanted = RequiredTopics.of([Topic("persistent://t/n/x", table=True)])
     state = found(wanted, topics={"persistent://t/n/x": FoundTopic(compaction=10**9, kept=True)})
     assert amiss(compare(wanted, state)) == []
 
 
 def test_a_topic_that_is_made_in_a_namespace_with_policies_needs_none_of_its_own() -> None:
-    wanted = Layout.of([Topic("persistent://t/n/x", table=True)])
+    wanted = RequiredTopics.of([Topic("persistent://t/n/x", table=True)])
     theirs = {
         "compaction_threshold": 5,
         "inactive_topic_policies": {"deleteWhileInactive": False},
@@ -216,7 +216,7 @@ def test_a_topic_that_is_made_in_a_namespace_with_policies_needs_none_of_its_own
 
 
 def test_subscriptions_of_others_are_nobodys_business() -> None:
-    wanted = Layout.of([Topic("persistent://t/n/x", ("s",))])
+    wanted = RequiredTopics.of([Topic("persistent://t/n/x", ("s",))])
     state = found(wanted, topics={"persistent://t/n/x": FoundTopic(frozenset({"s", "theirs"}))})
     assert amiss(compare(wanted, state)) == []
 
@@ -237,7 +237,7 @@ def test_what_makes_waiting_requests_vanish_is_told_and_left(policies: dict[str,
 
 
 def test_names_are_quoted_in_paths() -> None:
-    wanted = Layout.of([Topic("persistent://t/n/a:b?c%d#é", ("s;1",))])
+    wanted = RequiredTopics.of([Topic("persistent://t/n/a:b?c%d#é", ("s;1",))])
     paths = [finding.step.path for finding in compare(wanted, Found(("c",))) if finding.step]
     assert paths[2] == "persistent/t/n/a:b%3Fc%25d%23%C3%A9"
     assert paths[3] == f"{paths[2]}/subscription/s%3B1"

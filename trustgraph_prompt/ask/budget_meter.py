@@ -15,7 +15,7 @@ class BudgetSpent(Exception):
     """Nothing is left for another call; the message says of what."""
 
 
-class Allowance:
+class BudgetMeter:
     """Counts what calls cost against a budget. Tokens that a provider does not report are estimated.
 
     Without a price no money is spent.

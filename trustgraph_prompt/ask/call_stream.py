@@ -10,14 +10,14 @@ from functools import partial
 from time import perf_counter
 from typing import Any
 
-from trustgraph_prompt.ask.deadline import Alarm, TimeUp
+from trustgraph_prompt.ask.deadline import Deadline, DeadlinePassed
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.background import AT_ONCE, beside
 from trustgraph_prompt.contract import Contract, Grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidResponse, ProviderUnavailable
 from trustgraph_prompt.llm import Delta
-from trustgraph_prompt.llm.delta_accumulator import Heard
+from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Stage, StreamReader
 from trustgraph_prompt.reader.reading import steps
 from trustgraph_prompt.reader.scanner import SLICE
@@ -45,7 +45,7 @@ Listen = Callable[[Piece], Awaitable[None]]
 """Awaited with each piece of an answer that stands, in order."""
 
 
-class Hearing:
+class CallStream:
     """One call while it is under way. `new` gives those objects that no earlier call brought.
 
     What `step` goes on from has been heard before, and is only read. What takes long to read is read beside
@@ -65,7 +65,7 @@ class Hearing:
         self._new = new
         self._listen = listen
         self._reader = StreamReader(contract)
-        self._heard = Heard()
+        self._heard = DeltaAccumulator()
         self._most = _UNLIMITED if characters is None else characters
         self._characters = len(step.begun)
         # so many never take long to read
@@ -96,14 +96,14 @@ class Hearing:
 
     async def _hear_out(self, deltas: AsyncGenerator[Delta, None], seconds: float | None) -> bool:
         """Whether the stream ended in time. Waiting is what time ends: the listener is not interrupted."""
-        with Alarm(seconds) as alarm:
+        with Deadline(seconds) as alarm:
             async with aclosing(deltas):
                 while not alarm.has_rung:
                     try:
                         delta = await alarm.wait(anext(deltas))
                     except StopAsyncIteration:
                         return True
-                    except TimeUp:
+                    except DeadlinePassed:
                         break
                     await self._take(delta)
         return False

@@ -52,7 +52,7 @@ def _instead_of(old: Rejected, new: Rejected) -> Rejected:
 MOST_CONTINUATIONS = 50
 
 
-class Harvest:
+class Collected:
     """Collects what calls bring: objects from all of them, the one value of another answer from the best.
 
     `calls` are all that were made. `last` is what the last step brought that was not about refused objects.

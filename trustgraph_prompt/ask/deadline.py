@@ -9,11 +9,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class TimeUp(Exception):
+class DeadlinePassed(Exception):
     """The alarm has rung."""
 
 
-class Alarm:
+class Deadline:
     """Rings after so many seconds, once, if ever; only what is waited for with `wait` is interrupted.
 
     `asyncio.timeout` around each wait does the same, and takes as long as all else that a token needs.
@@ -26,7 +26,7 @@ class Alarm:
         self._waiting: asyncio.Task[object] | None = None
         self._has_interrupted = False
 
-    def __enter__(self) -> Alarm:
+    def __enter__(self) -> Deadline:
         if self._seconds is not None:
             self._timer = asyncio.get_running_loop().call_later(self._seconds, self._ring)
         return self
@@ -36,7 +36,7 @@ class Alarm:
             self._timer.cancel()
 
     async def wait(self, coming: Awaitable[T]) -> T:
-        """What is coming. Raises `TimeUp` when the alarm rings before it has come."""
+        """What is coming. Raises `DeadlinePassed` when the alarm rings before it has come."""
         task = self._waiting = asyncio.current_task()
         assert task is not None
         cancelled_by_others = task.cancelling()
@@ -44,7 +44,7 @@ class Alarm:
             return await coming
         except asyncio.CancelledError:
             if self._has_interrupted and task.cancelling() == cancelled_by_others + 1:
-                raise TimeUp from None
+                raise DeadlinePassed from None
             raise
         finally:
             self._waiting = None

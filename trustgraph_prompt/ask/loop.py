@@ -7,11 +7,11 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from trustgraph_prompt.ask.budget_meter import Allowance, BudgetSpent
+from trustgraph_prompt.ask.budget_meter import BudgetMeter, BudgetSpent
 from trustgraph_prompt.ask.cache import Cache
 from trustgraph_prompt.ask.caching import cached
-from trustgraph_prompt.ask.call_stream import Hearing, Listen, Piece
-from trustgraph_prompt.ask.collected import Harvest
+from trustgraph_prompt.ask.call_stream import CallStream, Listen, Piece
+from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.grounding import judging_by_terms
 from trustgraph_prompt.ask.merge_calls import verdict
 from trustgraph_prompt.ask.messages import Feedback
@@ -62,7 +62,7 @@ async def ask(
     if budget.money is not None and price is None:
         raise ValueError("a budget of money needs a price: nobody knows what the tokens cost")
     prompt = judging_by_terms(prompt, question)
-    allowance = Allowance(budget, clock=clock, published=published, price=price)
+    allowance = BudgetMeter(budget, clock=clock, published=published, price=price)
     attempts = prompt.attempts if budget.attempts is None else min(prompt.attempts, budget.attempts)
     plan = Plan(prompt, question, provider, attempts, feedback)
     asking = _Asking(prompt, provider, allowance, retry, listen, sleep, budget.characters)
@@ -99,7 +99,7 @@ async def _converse(plan: Plan, asking: _Asking) -> Outcome:
     return outcome
 
 
-def _consider(plan: Plan, harvest: Harvest, reply: Reply) -> Step | None:
+def _consider(plan: Plan, harvest: Collected, reply: Reply) -> Step | None:
     """Take in what a step brought, and say which comes next."""
     harvest.add(reply)
     return plan.next(harvest)
@@ -112,13 +112,13 @@ class _Asking:
         self,
         prompt: PromptDefinition,
         provider: Provider,
-        allowance: Allowance,
+        allowance: BudgetMeter,
         retry: RetryPolicy,
         listen: Listen | None,
         sleep: Sleep,
         characters: int | None,
     ) -> None:
-        self.harvest = Harvest(prompt)
+        self.harvest = Collected(prompt)
         self._prompt = prompt
         self._provider = provider
         self._allowance = allowance
@@ -176,7 +176,7 @@ class _Asking:
             schema_in_words=step.schema_in_words,
             labels={"prompt": self._prompt.id, "call": str(len(self.harvest.calls) + 1), "why": why},
         )
-        hearing = Hearing(step, contract, self.harvest.new, self._listen, self._characters)
+        hearing = CallStream(step, contract, self.harvest.new, self._listen, self._characters)
         broken: ProviderError | None = None
         try:
             await hearing.hear(self._provider.stream(call), self._allowance.seconds_left())

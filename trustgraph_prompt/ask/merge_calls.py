@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Literal
 
-from trustgraph_prompt.ask.collected import Harvest
+from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.errors import Issue, ProviderError, Reason
 from trustgraph_prompt.reader import Outcome
 
 
-def verdict(harvest: Harvest, end: Issue | None = None, cause: ProviderError | None = None) -> Outcome:
+def verdict(harvest: Collected, end: Issue | None = None, cause: ProviderError | None = None) -> Outcome:
     """The outcome. `end` is what ended the asking before the answer did: the budget, or for a `cause`."""
     ends = () if end is None else (end,)
     calls = tuple(harvest.calls)
@@ -43,7 +43,7 @@ def verdict(harvest: Harvest, end: Issue | None = None, cause: ProviderError | N
     )
 
 
-def _reason(harvest: Harvest, end: Issue | None, cause: ProviderError | None) -> Reason:
+def _reason(harvest: Collected, end: Issue | None, cause: ProviderError | None) -> Reason:
     """What the last answer says, though a later call failed; the failure's reason where there is none.
 
     A failure that passes goes before an answer that is no good: later, the same question may find another.
@@ -63,7 +63,7 @@ def _reason(harvest: Harvest, end: Issue | None, cause: ProviderError | None) ->
 
 
 def _escalated(
-    harvest: Harvest, reason: Reason, end: Issue | None
+    harvest: Collected, reason: Reason, end: Issue | None
 ) -> Literal["condition", "attempts"] | None:
     """Why somebody else is to deal with it.
 
@@ -77,7 +77,7 @@ def _escalated(
     return "attempts" if is_watched and in_vain else None
 
 
-def _issues(harvest: Harvest) -> tuple[Issue, ...]:
+def _issues(harvest: Collected) -> tuple[Issue, ...]:
     """Those of the answer, and why the rest was not to be had.
 
     That a continuation brought no object says nothing about the objects that stand.
@@ -89,7 +89,7 @@ def _issues(harvest: Harvest) -> tuple[Issue, ...]:
     return issues
 
 
-def _truncated(harvest: Harvest) -> bool | None:
+def _truncated(harvest: Collected) -> bool | None:
     """Whether something is missing at the end; None where neither wire nor text tells."""
     best = harvest.best
     if best.is_cut and not best.is_whole:

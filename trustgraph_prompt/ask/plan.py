@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from trustgraph_prompt.ask import messages
 from trustgraph_prompt.ask.budget_meter import BudgetSpent
-from trustgraph_prompt.ask.collected import Harvest
+from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.step import Reply, Step, is_about_form
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, Question
@@ -45,7 +45,7 @@ class Plan:
             raise BudgetSpent("the budget has no attempts")
         return Step("first", messages.opening(self._question), self._config)
 
-    def next(self, harvest: Harvest) -> Step | None:
+    def next(self, harvest: Collected) -> Step | None:
         """What is put next; None where all is there, or nothing more is to be had for what it costs."""
         if harvest.is_over or harvest.is_escalated:
             return None
@@ -56,7 +56,7 @@ class Plan:
             or self._another_attempt(harvest)
         )
 
-    def _objects_to_come(self, harvest: Harvest) -> Step | None:
+    def _objects_to_come(self, harvest: Collected) -> Step | None:
         """The rest of an answer that was cut between objects: shown the last of them, not all."""
         if not harvest.may_have_more_objects:
             return None
@@ -82,7 +82,7 @@ class Plan:
         limit, self._config = self._config.answer_limit, self._config.doubled()
         return replace(last.step, why="room", config=self._config, begun="", more_than=limit or 0)
 
-    def _another_attempt(self, harvest: Harvest) -> Step | None:
+    def _another_attempt(self, harvest: Collected) -> Step | None:
         """The question again, or only what was refused of many objects, with what was wrong."""
         if self._attempts_left < 1:
             return None

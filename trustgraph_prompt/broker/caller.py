@@ -12,7 +12,7 @@ from uuid import uuid4
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.liveness import listen
 from trustgraph_prompt.broker.protocol import Broker, Consumer, Message, Producer, Reader
-from trustgraph_prompt.broker.shutdown import Ending, each, farewell
+from trustgraph_prompt.broker.shutdown import Shutdown, each, farewell
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, CallTimeout
 
 
@@ -26,7 +26,7 @@ class TopicCaller:
         self._numbers = count(1)
         self._calls: dict[str, _Mailbox] = {}
         self._ended: BrokerError | None = None
-        self._ending = Ending(lambda: each([self._stop_hearing, producer.close]))
+        self._ending = Shutdown(lambda: each([self._stop_hearing, producer.close]))
         self._hearing = asyncio.create_task(self._hear(), name=f"responses to {producer.topic}")
 
     @classmethod

@@ -11,7 +11,7 @@ from trustgraph_prompt.broker import Broker, Caller, Message
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 
 
-class Callers:
+class CallerPool:
     """Opened when first called, and anew after one broke: its calls fail, later ones do not.
 
     `broker` may be set later; until then there is nobody to call, nor once they are closed.
@@ -37,7 +37,7 @@ class Callers:
 
 
 class _Pair:
-    def __init__(self, callers: Callers, request: str, response: str) -> None:
+    def __init__(self, callers: CallerPool, request: str, response: str) -> None:
         self._callers = callers
         self._request = request
         self._response = response

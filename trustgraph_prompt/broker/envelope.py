@@ -32,7 +32,7 @@ _WHY: Final = ("reason", "subscription")
 _OURS: Final = frozenset((_DELIVERIES, _DELAY, _TOPIC, _SUBSCRIPTION, _ID, _PUBLISHED))
 
 
-class Place(Protocol):
+class ReceivedFrom(Protocol):
     """Where a message was received."""
 
     @property
@@ -43,7 +43,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Letter:
+class Envelope:
     """A message on its way to a subscription's own topic."""
 
     topic: str
@@ -74,8 +74,8 @@ def check_delay(topic: str, seconds: float | None) -> None:
 
 
 def retry_letter(
-    place: Place, message: Message, after: float, properties: Mapping[str, str] | None
-) -> Letter:
+    place: ReceivedFrom, message: Message, after: float, properties: Mapping[str, str] | None
+) -> Envelope:
     """The message as it goes to the subscription's retry topic."""
     topic = topics.retry_topic(place.topic, place.subscription)
     check_delay(topic, after)
@@ -83,14 +83,16 @@ def retry_letter(
     return _letter(topic, place, message, {**(properties or {}), **delay})
 
 
-def dead_letter(place: Place, message: Message, reason: str, properties: Mapping[str, str] | None) -> Letter:
+def dead_letter(
+    place: ReceivedFrom, message: Message, reason: str, properties: Mapping[str, str] | None
+) -> Envelope:
     """The message as it goes to the dead-letter topic; `reason` and `subscription` are properties of it."""
     topic = topics.dead_letter_topic(place.topic, place.subscription)
     why = {**(properties or {}), **dict(zip(_WHY, (reason, place.subscription), strict=True))}
     return _letter(topic, place, message, {name: _presentable(text) for name, text in why.items()})
 
 
-def way_back(place: Place) -> str:
+def way_back(place: ReceivedFrom) -> str:
     """Where dead letters of the place go to be served again.
 
     To its retry topic, where nobody else reads; to the topic itself, and all who are there, where that is not
@@ -101,12 +103,12 @@ def way_back(place: Place) -> str:
     return place.topic
 
 
-def replayed_letter(place: Place, message: Message) -> Letter:
+def replayed_letter(place: ReceivedFrom, message: Message) -> Envelope:
     """A dead letter of the place on its way back: as if it came for the first time, and just now."""
     topic = way_back(place)
     asked = {name: text for name, text in message.properties.items() if name not in _WHY}
     if topic == place.topic:
-        return Letter(topic, message.data, message.key, asked)
+        return Envelope(topic, message.data, message.key, asked)
     anew = replace(message, properties=asked, deliveries=0, published=0.0)
     return _letter(topic, place, anew, {_DELAY: "0"})
 
@@ -130,7 +132,7 @@ def opened(message: Message) -> Message:
     )
 
 
-def _letter(topic: str, place: Place, message: Message, added: Mapping[str, str]) -> Letter:
+def _letter(topic: str, place: ReceivedFrom, message: Message, added: Mapping[str, str]) -> Envelope:
     origin = {
         _DELIVERIES: str(message.deliveries),
         _TOPIC: message.topic,
@@ -138,7 +140,7 @@ def _letter(topic: str, place: Place, message: Message, added: Mapping[str, str]
         _ID: message.id,
         _PUBLISHED: str(round(message.published * 1000)),
     }
-    return Letter(topic, message.data, message.key, {**message.properties, **added, **origin})
+    return Envelope(topic, message.data, message.key, {**message.properties, **added, **origin})
 
 
 def _presentable(text: str) -> str:

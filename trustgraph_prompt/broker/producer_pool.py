@@ -14,7 +14,7 @@ SECONDS_FOR_A_RECEIPT = 10.0
 """A broker that takes longer to say that it has a message is as good as away."""
 
 
-class Producers:
+class ProducerPool:
     """Whoever publishes in a process does it here. What was opened is kept until it is forgotten or broke.
 
     `refused` says why the broker did not take what was last published on a topic, until it does.

@@ -23,7 +23,7 @@ class Closeable(Protocol):
 H = TypeVar("H", bound=Closeable)
 
 
-class Ending:
+class Shutdown:
     """An end that is reached once: everybody who awaits `reach()` waits for the same task.
 
     Who is cancelled while waiting does not interrupt it. An end that failed raises its error to who waited,

@@ -16,7 +16,7 @@ from trustgraph_prompt.broker.protocol import (
 )
 
 
-class BrokerAround:
+class BrokerWrapper:
     """Hands every call on to the broker within; subclasses put theirs around what it opens."""
 
     def __init__(self, broker: Broker) -> None:

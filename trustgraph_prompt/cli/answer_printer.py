@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.reader import Outcome
 
 
-class Printer:
+class AnswerPrinter:
     """Prints text and objects at once, and a json value at the end.
 
     `begin` is called before the first of them. An object that is printed already waits for the end, when it

@@ -12,7 +12,7 @@ from trustgraph_prompt.cli.source_excerpt import visible
 from trustgraph_prompt.errors import Reason
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.cli.inspect_broker import Sight
+    from trustgraph_prompt.cli.inspect_broker import BrokerView
     from trustgraph_prompt.worker import Answer
 
 app = typer.Typer(
@@ -59,11 +59,11 @@ def list_(
 
     With --json, each on a line. Says where a flow keeps no answers.
     """
-    from trustgraph_prompt.worker.messages.answer_topic import Choice, look
+    from trustgraph_prompt.worker.messages.answer_topic import AnswerFilter, look
 
     chosen, whose = inspect_broker.flows_of(flows, flow)
 
-    async def tell_all(sight: Sight) -> int:
+    async def tell_all(sight: BrokerView) -> int:
         count = 0
         for each in chosen:
             topic = each.outputs.answers
@@ -74,7 +74,7 @@ def list_(
             elif not await sight.has(topic):
                 output.note(f"the flow {each.name} has no answers yet: there is no topic {topic}")
             else:
-                found = await look(sight.broker, topic, Choice(each.name, reason, prompt))
+                found = await look(sight.broker, topic, AnswerFilter(each.name, reason, prompt))
                 count += len(found)
                 if found and not as_json:
                     typer.echo(visible(f"{topic}, flow {each.name}"))

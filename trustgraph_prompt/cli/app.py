@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 import trustgraph_prompt
-from trustgraph_prompt.cli.lazy_commands import Group, Later
+from trustgraph_prompt.cli.lazy_commands import Group, LazyCommand
 
 COMMANDS: Final = {
     "extract": "Ask prompts about text files, and write what is valid to OUT.jsonl.",
@@ -32,7 +32,7 @@ class Program(Group):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for name, help in COMMANDS.items():
-            self.add_command(Later(name, short_help=help))
+            self.add_command(LazyCommand(name, short_help=help))
 
 
 app = typer.Typer(

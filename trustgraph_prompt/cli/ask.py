@@ -38,14 +38,14 @@ def command(
     """
     import asyncio
 
-    from trustgraph_prompt.cli.answer_printer import Printer
+    from trustgraph_prompt.cli.answer_printer import AnswerPrinter
 
     definition = options.prompt(options.prompts(templates), prompt)
     terms = options.terms(term)
     provider = options.provider(script, base_url, model, prefill, native_schema)
     options.require_terms(definition, terms)
     with output.waiting(f"asking {model or script}") as end_of_waiting:
-        printer = Printer(definition, end_of_waiting)
+        printer = AnswerPrinter(definition, end_of_waiting)
         listen = None if as_json else printer.listen
         outcome = asyncio.run(_ask(definition, terms, provider, listen))
     if as_json:

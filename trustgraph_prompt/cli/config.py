@@ -17,8 +17,8 @@ from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker, Message
-    from trustgraph_prompt.cli.inspect_broker import Sight
-    from trustgraph_prompt.worker.config.report_topic import Announcement, Listener
+    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.worker.config.report_topic import Announcement, ReportListener
 
 app = typer.Typer(
     cls=Group,
@@ -75,7 +75,7 @@ def push(
     from trustgraph_prompt.ask import try_examples
     from trustgraph_prompt.prompts import files
     from trustgraph_prompt.worker.config import config_topic as config
-    from trustgraph_prompt.worker.config.report_topic import Listener
+    from trustgraph_prompt.worker.config.report_topic import ReportListener
 
     try:
         read = files.read(path)
@@ -97,7 +97,7 @@ def push(
             await config.push(connected, workspace, entries, topic=topic)
             typer.echo(told)
             return True
-        listener = await Listener.open(connected, topic, workspace)
+        listener = await ReportListener.open(connected, topic, workspace)
         try:
             id = await config.push(connected, workspace, entries, topic=topic)
             typer.echo(told)
@@ -190,7 +190,7 @@ def watch(
     """Print each change of the topic, and what workers take and refuse, as it comes, until Ctrl-C."""
     import asyncio
 
-    async def follow(sight: Sight) -> None:
+    async def follow(sight: BrokerView) -> None:
         output.note(f"watching {topic}")
         await asyncio.gather(
             _print_changes(sight, topic, as_json=as_json), _print_reports(sight, topic, as_json=as_json)
@@ -202,20 +202,20 @@ def watch(
         raise typer.Exit from None
 
 
-async def _entries(sight: Sight, workspace: str | None, topic: str) -> dict[str, bytes]:
+async def _entries(sight: BrokerView, workspace: str | None, topic: str) -> dict[str, bytes]:
     from trustgraph_prompt.worker.config import config_topic as config
 
     return await config.entries(sight.broker, workspace, topic=topic) if await sight.has(topic) else {}
 
 
-async def _print_changes(sight: Sight, topic: str, *, as_json: bool) -> None:
+async def _print_changes(sight: BrokerView, topic: str, *, as_json: bool) -> None:
     async with aclosing(_changes(sight, topic)) as changes:
         async for message in changes:
             told = f"{'changed' if message.data else 'deleted'} {message.key}"
             _print(message, topic, [told], as_json=as_json)
 
 
-async def _print_reports(sight: Sight, config_topic: str, *, as_json: bool) -> None:
+async def _print_reports(sight: BrokerView, config_topic: str, *, as_json: bool) -> None:
     """What workers refuse, and what each worker says of itself that it has not said before."""
     from trustgraph_prompt.worker.config.report_topic import REPORT, Announcement
 
@@ -253,7 +253,7 @@ def _news(worker: str, now: Announcement, before: Announcement | None) -> list[s
     return [f"refused by {worker}: {', '.join(each)}" if each else f"taken by {worker}" for each in answers]
 
 
-async def _changes(sight: Sight, topic: str) -> AsyncGenerator[Message, None]:
+async def _changes(sight: BrokerView, topic: str) -> AsyncGenerator[Message, None]:
     """What is published from now on. Where nobody has made the topic yet, that is all that will be on it."""
     import asyncio
 
@@ -295,7 +295,7 @@ def _warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
 
 
 def _tell(
-    listener: Listener, answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float
+    listener: ReportListener, answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float
 ) -> bool:
     """Say what the workers made of a push; whether all of them took all of it."""
     if not answers:

@@ -17,9 +17,9 @@ from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
-    from trustgraph_prompt.cli.inspect_broker import Sight
-    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, Place
-    from trustgraph_prompt.worker.dead_letters.replay import Choice
+    from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterTopic
+    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
 
 app = typer.Typer(
     cls=Group,
@@ -67,7 +67,7 @@ EverywhereOption = Annotated[
 class Where:
     """The subscriptions that the options name, and in words whose they are."""
 
-    places: list[Place]
+    places: list[LetterTopic]
     whose: str
     bundled: bool = False
     everywhere: bool = False
@@ -90,7 +90,7 @@ class Where:
         names = sorted({place.subscription for place in self.places})
         return f"{self.told(broker)} (subscription{'s' if len(names) > 1 else ''} {', '.join(names)})"
 
-    async def look(self, sight: Sight, choice: Choice) -> AsyncGenerator[DeadLetter, None]:
+    async def look(self, sight: BrokerView, choice: LetterFilter) -> AsyncGenerator[DeadLetter, None]:
         """The chosen letters. Raises `BrokerError`, `ConfigError`.
 
         Nobody has buried anything where there is no subscription `dead` that keeps it.
@@ -143,9 +143,9 @@ def list_(
 
     With --json, each on a line, with its whole reason.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import Choice
+    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
 
-    place: Place | None = None
+    place: LetterTopic | None = None
 
     def tell(letter: DeadLetter) -> None:
         nonlocal place
@@ -158,7 +158,7 @@ def list_(
         typer.echo(_line(letter))
 
     where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
-    choice = Choice(error=error, prompt=prompt)
+    choice = LetterFilter(error=error, prompt=prompt)
     count = _tell_each(broker, admin_url, where, choice, tell)
     output.note(f"{_counted(count)} {where.told(broker) if count else where.in_vain(broker)}")
 
@@ -182,7 +182,7 @@ def show(
 
     Exits with 1 where there is none.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import Choice
+    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
 
     def tell(found: DeadLetter) -> None:
         if as_json:
@@ -191,7 +191,7 @@ def show(
             _print_whole(found)
 
     where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
-    choice = Choice(frozenset([letter]))
+    choice = LetterFilter(frozenset([letter]))
     if not _tell_each(broker, admin_url, where, choice, tell):
         output.note(f"error: there is no dead letter {letter} {where.in_vain(broker)}")
         raise typer.Exit(1)
@@ -225,13 +225,13 @@ def replay_(
     stay, and those of other flows are replayed; more at a time than it has room for are lost. Exits with 1
     where nobody is there, or a letter that is named is not, or was too large to be kept whole.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import Choice, replay
+    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter, replay
 
     if letters and all_:
         raise ConfigError("ids and --all: say one of them")
     if not letters and not all_:
         raise ConfigError("which letters? name them, or say --all")
-    choice = Choice(frozenset(letters or ()), error, prompt)
+    choice = LetterFilter(frozenset(letters or ()), error, prompt)
     where = _where(flows, flow, id, topic, subscription)
     unmet, replayed, staying = set(choice.ids), 0, 0
 
@@ -272,7 +272,7 @@ def _where(
 ) -> Where:
     """The subscriptions that the options name. Raises `ConfigError`."""
     from trustgraph_prompt.broker import topics
-    from trustgraph_prompt.worker.dead_letters.record import Place
+    from trustgraph_prompt.worker.dead_letters.record import LetterTopic
 
     if everywhere and (flow is not None or topic is not None):
         raise ConfigError("looks everywhere: leave out --flow and --topic", where="--all")
@@ -280,14 +280,14 @@ def _where(
         if flows or flow is not None:
             raise ConfigError("names a place, as flows do: say one of them", where="--topic")
         try:
-            place = Place(topics.resolve(topic), topics.check_subscription(subscription))
+            place = LetterTopic(topics.resolve(topic), topics.check_subscription(subscription))
         except TopicInvalid as error:
             raise ConfigError(str(error), where="--topic, --subscription") from error
         return Where([place], f"of {place.topic}")
     if topic is not None or subscription is not None:
         raise ConfigError("--topic and --subscription belong together")
     chosen, whose = inspect_broker.flows_of(flows, flow, processor=id)
-    places = list(dict.fromkeys(map(Place.of, chosen)))
+    places = list(dict.fromkeys(map(LetterTopic.of, chosen)))
     return Where(places, whose, bundled=not flows, everywhere=everywhere)
 
 
@@ -295,12 +295,12 @@ def _tell_each(
     broker: str,
     admin_url: str | None,
     where: Where,
-    choice: Choice,
+    choice: LetterFilter,
     tell: Callable[[DeadLetter], None],
 ) -> int:
     """Tell of the chosen letters, and how many they are."""
 
-    async def tell_all(sight: Sight) -> int:
+    async def tell_all(sight: BrokerView) -> int:
         count = 0
         async with aclosing(where.look(sight, choice)) as letters:
             async for letter in letters:

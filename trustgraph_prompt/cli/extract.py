@@ -77,8 +77,8 @@ def command(
     """
     import asyncio
 
-    from trustgraph_prompt.cli.extract_summary import Tally
-    from trustgraph_prompt.cli.output_file import Destination
+    from trustgraph_prompt.cli.extract_summary import ExtractSummary
+    from trustgraph_prompt.cli.output_file import OutputFile
     from trustgraph_prompt.cli.progress import Progress
     from trustgraph_prompt.extraction import results, run
 
@@ -100,11 +100,11 @@ def command(
         options.require_terms(definition, {"text", *terms})
     if skipped and not jobs:
         raise skipped[0]
-    destination = Destination(out, files)
+    destination = OutputFile(out, files)
     limits = {definition.id: definition.config.answer_limit for definition in asked}
-    tally = Tally(jobs, limits, skipped=[str(error) for error in skipped])
+    tally = ExtractSummary(jobs, limits, skipped=[str(error) for error in skipped])
     with Progress(tally) as progress:
-        lines = results.Lines(destination.write, bare=bare)
+        lines = results.ObjectsFile(destination.write, bare=bare)
 
         def listen(result: results.Result) -> None:
             lines.add(result)

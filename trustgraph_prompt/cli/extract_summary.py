@@ -19,7 +19,7 @@ MAX_EXAMPLES = 10
 """How many refusals, cuts and failures are told one by one; all are counted."""
 
 
-class Remark(NamedTuple):
+class JobRemark(NamedTuple):
     """Something to say about one job; remarks sort in the order of the jobs."""
 
     position: int
@@ -31,7 +31,7 @@ class Remark(NamedTuple):
 
 
 @dataclass
-class Tally:
+class ExtractSummary:
     """Counts the results of some jobs as they come in. Tokens are those that this run paid for.
 
     `max_tokens` is how long each prompt lets an answer be. `barren` are answers that say that there is no
@@ -44,13 +44,13 @@ class Tally:
     skipped: Sequence[str] = ()
     started: float = field(default_factory=time.monotonic)
     objects: Counter[str] = field(default_factory=Counter)
-    refused: list[Remark] = field(default_factory=list)
+    refused: list[JobRemark] = field(default_factory=list)
     refused_count: int = 0
-    completed: list[Remark] = field(default_factory=list)
-    truncated: list[Remark] = field(default_factory=list)
-    barren: list[Remark] = field(default_factory=list)
-    unusable: list[Remark] = field(default_factory=list)
-    failed: list[Remark] = field(default_factory=list)
+    completed: list[JobRemark] = field(default_factory=list)
+    truncated: list[JobRemark] = field(default_factory=list)
+    barren: list[JobRemark] = field(default_factory=list)
+    unusable: list[JobRemark] = field(default_factory=list)
+    failed: list[JobRemark] = field(default_factory=list)
     failed_in_a_row: int = 0
     earlier: int = 0
     done: int = 0
@@ -106,27 +106,27 @@ class Tally:
             self._one_less_for((job.file, job.chunk))
         else:
             self.failed_in_a_row += 1
-            self.failed.append(Remark(job.position, place, result.failure))
+            self.failed.append(JobRemark(job.position, place, result.failure))
         if answer is None:
             return
         if not any(rejected["issues"][0] in answer.issues for rejected in answer.rejected):  # one value
             self.refused_count += answer.rejected_count
             self.refused += (
-                Remark(job.position, f"{place}, object {rejected['index'] + 1}", _why(rejected))
+                JobRemark(job.position, f"{place}, object {rejected['index'] + 1}", _why(rejected))
                 for rejected in answer.rejected
             )
         if not result.objects and result.failure is None:
             unusable = answer.reason != Reason.SUCCESS
-            (self.unusable if unusable else self.barren).append(Remark(job.position, place, answer.why))
+            (self.unusable if unusable else self.barren).append(JobRemark(job.position, place, answer.why))
         if answer.truncated:
             issues = answer.issues if answer.reason == Reason.SUCCESS else ()
             why, lacked_room = truncation_advice.explain(
                 issues, answer.calls, self.max_tokens.get(job.prompt)
             )
-            self.truncated.append(Remark(job.position, place, why))
+            self.truncated.append(JobRemark(job.position, place, why))
             self._lacked_room |= lacked_room
         elif any(call["why"] == "continue" for call in answer.calls):
-            self.completed.append(Remark(job.position, place))
+            self.completed.append(JobRemark(job.position, place))
         if not result.earlier and job.id not in self._paid:
             self._paid.add(job.id)
             self.tokens_in += answer.usage.get("prompt_tokens") or 0
@@ -202,7 +202,7 @@ def _why(rejected: Mapping[str, Any]) -> str:
     )
 
 
-def _told(remarks: Iterable[Remark]) -> list[str]:
+def _told(remarks: Iterable[JobRemark]) -> list[str]:
     return [str(remark) for remark in sorted(remarks)]
 
 

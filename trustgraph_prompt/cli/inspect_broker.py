@@ -79,7 +79,7 @@ def flows_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class BrokerView:
     """A broker, and what is on it. All raise `BrokerError` and `ConfigError`."""
 
     broker: Broker
@@ -112,10 +112,10 @@ class Sight:
             return await topics_in(asked, namespaces)
 
 
-def look(url: str, admin_url: str | None, action: Callable[[Sight], Awaitable[T]]) -> T:
+def look(url: str, admin_url: str | None, action: Callable[[BrokerView], Awaitable[T]]) -> T:
     """What the action gives on the broker of that URL. Raises `ConfigError`, `BrokerError`."""
     return options.on_broker(
-        options.existing(url), lambda connected: action(Sight(connected, url, admin_url))
+        options.existing(url), lambda connected: action(BrokerView(connected, url, admin_url))
     )
 
 
@@ -123,9 +123,9 @@ def look(url: str, admin_url: str | None, action: Callable[[Sight], Awaitable[T]
 async def admin(broker: str, url: str | None) -> AsyncIterator[PulsarAdmin]:
     """The admin API beside that broker, or at that URL. Raises `ConfigError`, and `BrokerUnavailable`."""
     from trustgraph_prompt.broker.pulsar.admin import admin_of, admin_url
-    from trustgraph_prompt.broker.pulsar.credentials import Access
+    from trustgraph_prompt.broker.pulsar.credentials import Credentials
 
-    at, access = url or admin_url(broker), Access.from_environment()
+    at, access = url or admin_url(broker), Credentials.from_environment()
     try:
         async with await admin_of(at, access) as opened:
             yield opened

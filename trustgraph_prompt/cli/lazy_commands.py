@@ -50,7 +50,7 @@ class Group(_Shown, typer.core.TyperGroup):
         self.format_commands(context, formatter)
 
 
-class Later(Command):
+class LazyCommand(Command):
     """What stands for a command until it is called: only then its module is imported."""
 
     def load(self) -> Any:

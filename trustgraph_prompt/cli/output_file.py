@@ -13,7 +13,7 @@ SQLITE: Final = b"SQLite format 3\0"
 """How a file begins that can be the state of a run."""
 
 
-class Destination:
+class OutputFile:
     """The file of objects and what stands beside it: `.state` knows what was answered, `.part` grows.
 
     The constructor raises `ConfigError` where a run would overwrite what no run has written.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from trustgraph_prompt.cli import output
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.cli.extract_summary import Tally
+    from trustgraph_prompt.cli.extract_summary import ExtractSummary
 
 SECONDS_BETWEEN_LINES = 2.0
 
@@ -18,7 +18,7 @@ SECONDS_BETWEEN_LINES = 2.0
 class Progress:
     """Shows how a tally grows, for the time of a `with` block."""
 
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: ExtractSummary) -> None:
         self._tally = tally
         self._display = _Bar(tally) if sys.stderr.isatty() else _Lines(tally)
 
@@ -37,7 +37,7 @@ class Progress:
 
 
 class _Bar:
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: ExtractSummary) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress
@@ -64,7 +64,7 @@ class _Bar:
 
 
 class _Lines:
-    def __init__(self, tally: Tally) -> None:
+    def __init__(self, tally: ExtractSummary) -> None:
         self._tally = tally
         self._last = time.monotonic()
 

@@ -65,14 +65,14 @@ def command(
     """
     if as_json and stream:
         raise ConfigError("prints objects as they come, and --json one value at the end", where="--stream")
-    from trustgraph_prompt.cli.read_report import Report
+    from trustgraph_prompt.cli.read_report import ReadReport
     from trustgraph_prompt.reader import read
 
     contract = _contract(format, schema, repair)
     name = "<stdin>" if str(file) == "-" else str(file)
     chunks = _chunks(file, name)
     outcome = _read_as_it_comes(chunks, contract) if stream else read("".join(chunks), contract)
-    report = Report(name, outcome)
+    report = ReadReport(name, outcome)
     if as_json:
         output.print_json(report.as_json())
     else:

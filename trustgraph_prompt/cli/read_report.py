@@ -38,7 +38,7 @@ class Remark(NamedTuple):
     begins: int | None = None  # where what it is about begins, if that is far before
 
 
-class Report:
+class ReadReport:
     """About the answer in the file `name`: what came of it, what was refused and where, where it was cut."""
 
     def __init__(self, name: str, outcome: Outcome) -> None:

@@ -13,7 +13,7 @@ from trustgraph_prompt.cli.lazy_commands import Command, Group
 from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker.pulsar.admin import Finding, Layout, PulsarAdmin, Step
+    from trustgraph_prompt.broker.pulsar.admin import AdminStep, Finding, PulsarAdmin, RequiredTopics
 
 T = TypeVar("T")
 
@@ -92,7 +92,7 @@ def create(
         raise typer.Exit(1)
 
 
-async def _create(admin: PulsarAdmin, wanted: Layout, *, dry_run: bool) -> bool:
+async def _create(admin: PulsarAdmin, wanted: RequiredTopics, *, dry_run: bool) -> bool:
     """Whether all is as it should be, as far as it was to be done."""
     from trustgraph_prompt.broker.pulsar.admin import compare, look, steps
 
@@ -119,7 +119,7 @@ async def _create(admin: PulsarAdmin, wanted: Layout, *, dry_run: bool) -> bool:
     return False
 
 
-async def _carry_out(admin: PulsarAdmin, plan: list[Step]) -> None:
+async def _carry_out(admin: PulsarAdmin, plan: list[AdminStep]) -> None:
     from trustgraph_prompt.broker.pulsar.admin import carry_out
 
     for number, step in enumerate(plan):
@@ -133,16 +133,16 @@ async def _carry_out(admin: PulsarAdmin, plan: list[Step]) -> None:
         typer.echo(f"{'done' if done else 'there':8} {step.what}")
 
 
-def _wanted(flows: Path | None, id: str, topic: str, space: str | None) -> Layout:
+def _wanted(flows: Path | None, id: str, topic: str, space: str | None) -> RequiredTopics:
     """What flows need, or TrustGraph in its `space`. Raises `ConfigError`."""
     from trustgraph_prompt import package_data
-    from trustgraph_prompt.broker.pulsar.admin import Layout
+    from trustgraph_prompt.broker.pulsar.admin import RequiredTopics
     from trustgraph_prompt.worker import flow
     from trustgraph_prompt.worker.required_topics import layout
 
     options.check_trustgraph(flows, trustgraph=space is not None)
     if space is not None:
-        return Layout.of_trustgraph(space)
+        return RequiredTopics.of_trustgraph(space)
     return layout(flow.load(flows or package_data.flows(), processor=id), topic)
 
 

@@ -11,7 +11,7 @@ _FULL = 0.9
 """The part of its room that an answer takes which filled it: servers do not count all alike."""
 
 
-class Cut(NamedTuple):
+class Truncation(NamedTuple):
     """Why an answer ends before the model had finished; `lacked_room` says that more of it would help."""
 
     why: str
@@ -20,7 +20,7 @@ class Cut(NamedTuple):
 
 def explain(
     issues: Sequence[Mapping[str, Any]], calls: Sequence[Mapping[str, Any]], max_tokens: int | None
-) -> Cut:
+) -> Truncation:
     """At which limit, and why the rest was not to be had; issues and calls are as in records.
 
     `max_tokens` is what the prompt gives its first answer.
@@ -28,10 +28,10 @@ def explain(
     dead_ends = [issue["message"] for issue in issues if issue["reason"] == "truncated"]
     filled = [call for call in calls if call["finish_reason"] == "length"]
     if not filled:
-        return Cut("; ".join(dead_ends) or "the answer ends before the model had finished", False)
+        return Truncation("; ".join(dead_ends) or "the answer ends before the model had finished", False)
     doublings = sum(call["why"] == "room" for call in calls)
     limit = _limit(filled[-1]["usage"]["completion_tokens"], max_tokens and max_tokens << doublings)
-    return Cut("; ".join([limit, *dead_ends]), not dead_ends)
+    return Truncation("; ".join([limit, *dead_ends]), not dead_ends)
 
 
 def _limit(tokens: int | None, max_tokens: int | None) -> str:

@@ -16,7 +16,7 @@ _ASKS_NOTHING = frozenset(
 )
 
 
-class Union(NamedTuple):
+class Alternatives(NamedTuple):
     """A schema that is nothing but alternatives, of which the property `name` picks one.
 
     `choices` holds, for each of the `branches`, the values of the property that mean it.
@@ -27,7 +27,7 @@ class Union(NamedTuple):
     choices: list[list[Any]]
 
     @classmethod
-    def of(cls, references: References) -> Union | None:
+    def of(cls, references: References) -> Alternatives | None:
         """What the whole schema is; None where it is no union, or asks for more than one of its branches."""
         root = references.root
         top = references.followed(root) or {}

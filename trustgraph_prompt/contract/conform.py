@@ -11,9 +11,9 @@ from itertools import chain
 from typing import Any
 
 from trustgraph_prompt.contract.coerce import type_of
-from trustgraph_prompt.contract.judging_meter import VALUE, Meter, TooMuchError
+from trustgraph_prompt.contract.judging_meter import VALUE, JudgingMeter, TooMuchError
 from trustgraph_prompt.contract.references import within
-from trustgraph_prompt.contract.schema_map import Choice, Layout, Place, Schema
+from trustgraph_prompt.contract.schema_map import Branching, Schema, SchemaMap, SchemasAt
 from trustgraph_prompt.contract.validator import Validator
 
 _LOOK = 800  # steps of a look at a value or a schema, a microsecond or two
@@ -32,9 +32,9 @@ class Conformer:
         self._drop = drop
         self._coerce = coerce
         self._validator = validator
-        self._layouts: list[Layout] = []  # that nobody uses: answers may be read in several threads
+        self._layouts: list[SchemaMap] = []  # that nobody uses: answers may be read in several threads
 
-    def of(self, value: Any, meter: Meter, decode: Decode | None = None) -> Any:
+    def of(self, value: Any, meter: JudgingMeter, decode: Decode | None = None) -> Any:
         """What is made of a value: the very same where there is nothing to change. The value stays as it is.
 
         With `decode`, a string becomes the list or object that it says where there must be one. Raises
@@ -43,7 +43,7 @@ class Conformer:
         try:
             layout = self._layouts.pop()
         except IndexError:
-            layout = Layout(self._validator)
+            layout = SchemaMap(self._validator)
         walk = _Walk(layout, self._drop, self._coerce, decode, meter)
         try:
             return walk.of(value, layout.root)
@@ -58,7 +58,9 @@ class Conformer:
 class _Walk:
     """One value on its way through a schema."""
 
-    def __init__(self, layout: Layout, drop: bool, coerce: bool, decode: Decode | None, meter: Meter) -> None:
+    def __init__(
+        self, layout: SchemaMap, drop: bool, coerce: bool, decode: Decode | None, meter: JudgingMeter
+    ) -> None:
         self._layout = layout
         self._drop = drop
         self._coerce = coerce
@@ -68,7 +70,7 @@ class _Walk:
         self._judged = 1 + VALUE * layout.widest // _LOOK  # looks that a branch's verdict on a value takes
         self._made: dict[tuple[int, int], Any] = {}
 
-    def of(self, value: Any, place: Place) -> Any:
+    def of(self, value: Any, place: SchemasAt) -> Any:
         """What is made of a value at a place."""
         if not isinstance(value, dict | list):
             if isinstance(value, str) and self._decode is not None:
@@ -86,14 +88,14 @@ class _Walk:
             self._made[key] = self._apply(value, self._decided(value, place, self._layout.nowhere))
         return self._made[key]
 
-    def _apply(self, value: Any, place: Place) -> Any:
+    def _apply(self, value: Any, place: SchemasAt) -> Any:
         if isinstance(value, dict):
             return self._object(value, place)
         if isinstance(value, list):
             return self._array(value, place)
         return place.target.convert(value) if self._coerce else value
 
-    def _array(self, value: list[Any], place: Place) -> Any:
+    def _array(self, value: list[Any], place: SchemasAt) -> Any:
         changed = False
         made = []
         for index, item in enumerate(value):
@@ -102,7 +104,7 @@ class _Walk:
             made.append(new)
         return made if changed else value
 
-    def _object(self, value: dict[str, Any], place: Place) -> Any:
+    def _object(self, value: dict[str, Any], place: SchemasAt) -> Any:
         drop = self._drop and place.is_closed
         changed = False
         made = {}
@@ -118,7 +120,7 @@ class _Walk:
                 made[name] = item
         return made if changed else value
 
-    def _decided(self, value: Any, place: Place, base: Place) -> Place:
+    def _decided(self, value: Any, place: SchemasAt, base: SchemasAt) -> SchemasAt:
         """The place together with `base`, and with the branches that the value means."""
         joined = self._layout.join(base, place)
         for choice in place.choices:
@@ -126,7 +128,7 @@ class _Walk:
                 joined = self._decided(value, self._layout.place((schema,)), joined)
         return joined
 
-    def _meant(self, choice: Choice, value: Any, base: Place) -> list[Schema]:
+    def _meant(self, choice: Branching, value: Any, base: SchemasAt) -> list[Schema]:
         match choice.keyword:
             case "if":
                 fits = self._layout.accepts(*self._try(choice.branches[0], value, base))
@@ -139,7 +141,7 @@ class _Walk:
                 return self._branches(choice, value, base)
         return [schema for schema in found if isinstance(schema, dict)]
 
-    def _branches(self, choice: Choice, value: Any, base: Place) -> list[Schema]:
+    def _branches(self, choice: Branching, value: Any, base: SchemasAt) -> list[Schema]:
         """The branches of an `anyOf` or `oneOf` that are meant: all that fit together, else one."""
         possible = self._possible(choice, value)
         if choice.is_open or len(possible) < 2:
@@ -153,7 +155,7 @@ class _Walk:
             return together
         return [min(fitting, key=lambda one: (self._rank(value, *one), -_size(one[1])))[0]]
 
-    def _possible(self, choice: Choice, value: Any) -> list[Schema]:
+    def _possible(self, choice: Branching, value: Any) -> list[Schema]:
         name = choice.discriminator
         if name is not None and isinstance(value, dict) and name in value:
             for branch, values in zip(choice.branches, choice.named, strict=True):
@@ -169,13 +171,13 @@ class _Walk:
             return ("object" if isinstance(value, dict) else "array") in types
         return not types <= {"object", "array"}
 
-    def _try(self, branch: Schema, value: Any, base: Place) -> tuple[Schema, Any]:
+    def _try(self, branch: Schema, value: Any, base: SchemasAt) -> tuple[Schema, Any]:
         made = self._apply(value, self._decided(value, self._layout.place((branch,)), base))
         self._spend(_TRY)
         self._spend_on(made)
         return branch, made
 
-    def _fit_together(self, branches: list[Schema], value: Any, base: Place) -> bool:
+    def _fit_together(self, branches: list[Schema], value: Any, base: SchemasAt) -> bool:
         if not isinstance(value, dict | list):
             return False
         for branch in branches:

@@ -16,9 +16,9 @@ from trustgraph_prompt.contract.conform import Decode, decoded
 from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
 from trustgraph_prompt.contract.grounded_keys import Sources
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
-from trustgraph_prompt.contract.invariants import Invariant, Rule, rules
+from trustgraph_prompt.contract.invariants import Invariant, InvariantRule, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
-from trustgraph_prompt.contract.judging_meter import MAX_CALL, Meter, TooMuchError
+from trustgraph_prompt.contract.judging_meter import MAX_CALL, JudgingMeter, TooMuchError
 from trustgraph_prompt.contract.limits import Limits
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.schema import Schema, plain_schema
@@ -74,7 +74,7 @@ class Contract:
     sources: Sources | None = field(default=None, compare=False, repr=False)
     _judge: Judge | Versions = field(default=Judge(), repr=False, compare=False)
     _build: Build | None = field(default=None, repr=False, compare=False)
-    _meter: Meter | None = field(default=None, repr=False, compare=False)
+    _meter: JudgingMeter | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_schema(
@@ -334,7 +334,7 @@ class Contract:
             taken = [self.take(value) for value in values]
             return [value for value, _ in taken] if all(accepted for _, accepted in taken) else None
         each = judge.widest * longest
-        trial = Meter(self.name, self.limits.steps if self._meter is None else self._meter.left)
+        trial = JudgingMeter(self.name, self.limits.steps if self._meter is None else self._meter.left)
         if each > MAX_CALL or judge.widest * characters > trial.left:
             return None
         trial.spend(judge.widest * characters)
@@ -425,8 +425,8 @@ class Contract:
     def _is_list(self) -> bool:
         return self.many and self.format == "json"
 
-    def _new_meter(self) -> Meter:
-        return Meter(self.name, self.limits.steps)
+    def _new_meter(self) -> JudgingMeter:
+        return JudgingMeter(self.name, self.limits.steps)
 
     def _is_paid(self, value: Any, characters: int | None = None) -> bool:
         """Whether there are steps left for the schema of one value; nobody counts them without a meter."""
@@ -444,7 +444,7 @@ class Contract:
             return False
         return True
 
-    def _issues_of_items(self, items: list[Any], meter: Meter) -> Iterator[Issue]:
+    def _issues_of_items(self, items: list[Any], meter: JudgingMeter) -> Iterator[Issue]:
         for index, item in enumerate(items):
             if not self._judge.take(item, meter)[1]:
                 for issue in self._judge.issues(item, meter):
@@ -480,7 +480,7 @@ class _Settings(NamedTuple):
 
     extra: Extra | None
     coerce: bool
-    rules: tuple[Rule, ...]
+    rules: tuple[InvariantRule, ...]
     depth: int
 
     def judge(self, schema: Schema | None) -> Judge:

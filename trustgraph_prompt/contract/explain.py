@@ -8,8 +8,8 @@ from typing import Any
 
 import jsonschema_rs
 
-from trustgraph_prompt.contract.alternatives import Union, branches_of, chosen_by, discriminator_of
-from trustgraph_prompt.contract.judging_meter import Meter, TooMuchError
+from trustgraph_prompt.contract.alternatives import Alternatives, branches_of, chosen_by, discriminator_of
+from trustgraph_prompt.contract.judging_meter import JudgingMeter, TooMuchError
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.surrogates import judged, readable
 from trustgraph_prompt.contract.validator import Validator
@@ -30,7 +30,7 @@ _REASONS = {
 _VALUES = ("enum", "const")
 
 
-def explain(validator: Validator, value: object, meter: Meter) -> tuple[Issue, ...]:
+def explain(validator: Validator, value: object, meter: JudgingMeter) -> tuple[Issue, ...]:
     """The issues of a value that `validator` refuses, at most `MAX_ISSUES`, never none.
 
     Where a `oneOf` or `anyOf` refuses, only the branch that was meant is reported: the one that the
@@ -47,14 +47,16 @@ def explain(validator: Validator, value: object, meter: Meter) -> tuple[Issue, .
     return issues or (Issue(Reason.SCHEMA_VALUE_ERROR, "does not meet the schema"),)
 
 
-def _explained(validator: Validator, value: object, meter: Meter) -> tuple[Issue, ...]:
+def _explained(validator: Validator, value: object, meter: JudgingMeter) -> tuple[Issue, ...]:
     found: tuple[Issue, ...] = ()
     if validator.union is not None and isinstance(value, dict):
         found = _of_union(validator, validator.union, value, meter)
     return found or _few(_issues(validator.errors(value, meter), validator.references))
 
 
-def _of_union(validator: Validator, union: Union, value: dict[str, Any], meter: Meter) -> tuple[Issue, ...]:
+def _of_union(
+    validator: Validator, union: Alternatives, value: dict[str, Any], meter: JudgingMeter
+) -> tuple[Issue, ...]:
     """As `_discriminated`, but only the branch that was meant looks at the value."""
     branch = union.meant(value)
     if branch is None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from trustgraph_prompt.contract.judge import Judge
-from trustgraph_prompt.contract.judging_meter import Meter
+from trustgraph_prompt.contract.judging_meter import JudgingMeter
 from trustgraph_prompt.contract.limits import Limits
 from trustgraph_prompt.contract.types import describe
 from trustgraph_prompt.errors import ContractError, Issue, LanguageError
@@ -58,7 +58,7 @@ def _unusable(file: File, types: Mapping[str, Mapping[str, Any]] | None) -> Iter
         yield Problem(error.message, locate(file, schema, pointer(inner)), error.found, error.expected)
         return
     values = {name: {key: one.value for key, one in having.items()} for name, having in defaults.items()}
-    for issue in judge.issues(values, Meter()):
+    for issue in judge.issues(values, JudgingMeter()):
         schema, field, *inner = steps(issue.path) or ("", "")  # nowhere, where it takes too much to say
         default = defaults.get(schema, {}).get(field)
         wrong = Issue(issue.reason, issue.message, pointer(inner))

@@ -16,13 +16,13 @@ from trustgraph_prompt.contract.grounded_keys import Source
 from trustgraph_prompt.contract.judging_meter import TooMuchError
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.errors import Issue, Reason
-from trustgraph_prompt.grounding import Kind, Passage
+from trustgraph_prompt.grounding import MatchKind, Passage
 from trustgraph_prompt.json_text.pointer import pointer
 
 _MOST_KEPT: Final = 10_000  # values of which it is known where they stand
 _SHORTEST: Final = 3  # characters of a string that tells an echo
 _LOOKING_UP: Final = 300  # steps for each character of a value
-_RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
+_RANK: Final = {kind: rank for rank, kind in enumerate(MatchKind)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Grounding:
     """
 
     term: str
-    kind: Kind
+    kind: MatchKind
     score: float
     spans: tuple[tuple[int, int], ...]
 
@@ -200,7 +200,7 @@ class _WithTerms(Contract):
             if found is None:
                 message = f"{show(said)} is not in the passage; leave the object out"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path))
-            elif source.policy == "strict" and found.kind is Kind.PART:
+            elif source.policy == "strict" and found.kind is MatchKind.PART:
                 message = f"{show(said)} is in the passage only in part; name it as the passage does"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path))
         if self._is_echo(value):
@@ -213,7 +213,7 @@ class _WithTerms(Contract):
             return False
         free = self._echoes.free(value)
         found = map(self._texts.all.find, free)
-        return bool(free) and not any(match and match.kind is not Kind.PART for match in found)
+        return bool(free) and not any(match and match.kind is not MatchKind.PART for match in found)
 
 
 def _canonical(value: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
-from trustgraph_prompt.contract.judging_meter import VALUE, Meter, TooMuchError, size
+from trustgraph_prompt.contract.judging_meter import VALUE, JudgingMeter, TooMuchError, size
 from trustgraph_prompt.errors import ContractError
 
 MAX_SOURCE = 2_000
@@ -36,7 +36,7 @@ class Scope(NamedTuple):
     """What the names of a rule stand for, and what counts the steps that it takes."""
 
     names: Mapping[str, Any]
-    meter: Meter
+    meter: JudgingMeter
 
 
 Evaluate = Callable[[Scope], Any]
@@ -65,7 +65,7 @@ class Invariant(NamedTuple):
         return cls(*parts)
 
 
-class Rule:
+class InvariantRule:
     """A compiled invariant. Raises `ContractError` for what is no rule."""
 
     def __init__(self, invariant: Invariant) -> None:
@@ -85,7 +85,7 @@ class Rule:
             return f"{self.message} (cannot be evaluated: {error})"
 
 
-def failures(rules: Sequence[Rule], value: Any, meter: Meter) -> Iterator[str]:
+def failures(rules: Sequence[InvariantRule], value: Any, meter: JudgingMeter) -> Iterator[str]:
     """What the rules that do not hold for a value have to say. Raises `TooMuchError`."""
     names = {WHOLE: value, **value} if rules and isinstance(value, dict) else {WHOLE: value}
     scope = Scope(names, meter)
@@ -93,18 +93,18 @@ def failures(rules: Sequence[Rule], value: Any, meter: Meter) -> Iterator[str]:
     return (message for message in found if message is not None)
 
 
-def rules(written: Iterable[object]) -> tuple[tuple[Invariant, ...], tuple[Rule, ...]]:
+def rules(written: Iterable[object]) -> tuple[tuple[Invariant, ...], tuple[InvariantRule, ...]]:
     """Invariants as authors write them, and compiled. Raises `ContractError` with the index."""
     if isinstance(written, str | Mapping):
         written = (written,)
     invariants: list[Invariant] = []
-    compiled: list[Rule] = []
+    compiled: list[InvariantRule] = []
     for index, one in enumerate(written):
         try:
             if index >= MAX_RULES:
                 raise ContractError("too many invariants", found="more", expected=f"at most {MAX_RULES}")
             invariants.append(Invariant.of(one))
-            compiled.append(Rule(invariants[-1]))
+            compiled.append(InvariantRule(invariants[-1]))
         except ContractError as error:
             raise error.at("", f"/invariants/{index}") from None
     return tuple(invariants), tuple(compiled)
@@ -283,7 +283,7 @@ def _steps(holds: Callable[[Any, Any], bool], left: Any, right: Any) -> int:
     return size(left) if is_alike else 0  # which is seen at once
 
 
-def _counted(value: Any, meter: Meter) -> Any:
+def _counted(value: Any, meter: JudgingMeter) -> Any:
     """What is given to a filter; some of them go through all of a string."""
     if isinstance(value, str):
         meter.spend(VALUE * len(value))

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from trustgraph_prompt.contract.conform import Conformer, Decode
 from trustgraph_prompt.contract.explain import MAX_ISSUES, explain, unexpected
-from trustgraph_prompt.contract.invariants import Rule, failures
-from trustgraph_prompt.contract.judging_meter import Meter, TooMuchError
+from trustgraph_prompt.contract.invariants import InvariantRule, failures
+from trustgraph_prompt.contract.judging_meter import JudgingMeter, TooMuchError
 from trustgraph_prompt.contract.schema import Schema, compile_schema
 from trustgraph_prompt.contract.surrogates import judged
 from trustgraph_prompt.contract.validator import Validator
@@ -34,7 +34,7 @@ class Judge:
     `also` says what is wrong with a value that all of these accept.
     """
 
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[InvariantRule, ...] = ()
     validator: Validator | None = None
     conformer: Conformer | None = None
     stripper: Conformer | None = None
@@ -61,7 +61,12 @@ class Judge:
 
     @classmethod
     def of(
-        cls, schema: Schema | None, extra: Extra | None, coerce: bool, rules: tuple[Rule, ...], depth: int
+        cls,
+        schema: Schema | None,
+        extra: Extra | None,
+        coerce: bool,
+        rules: tuple[InvariantRule, ...],
+        depth: int,
     ) -> Judge:
         """The judge of a schema. Raises `ContractError`."""
         if schema is None:
@@ -85,21 +90,21 @@ class Judge:
         """How many steps the schema takes for a value. Raises `TooMuchError`, as `Validator.effort`."""
         return 0 if self.validator is None else self.validator.effort(value, characters)
 
-    def conform(self, value: Any, meter: Meter) -> Any:
+    def conform(self, value: Any, meter: JudgingMeter) -> Any:
         """What is judged in place of the value; the value itself where that would take too much."""
         try:
             return value if self.conformer is None else self.conformer.of(value, meter)
         except TooMuchError:
             return value
 
-    def opened(self, value: Any, meter: Meter, decode: Decode) -> Any:
+    def opened(self, value: Any, meter: JudgingMeter, decode: Decode) -> Any:
         """The value with the lists and objects that strings say where there must be one; perhaps itself."""
         try:
             return value if self.opener is None else self.opener.of(value, meter, decode)
         except TooMuchError:
             return value
 
-    def take(self, value: Any, meter: Meter) -> tuple[Any, bool]:
+    def take(self, value: Any, meter: JudgingMeter) -> tuple[Any, bool]:
         """What is judged in place of the value, and whether that is what it must be."""
         try:
             if self.is_plain:
@@ -124,7 +129,7 @@ class Judge:
         except ValueError:
             return False
 
-    def issues(self, value: Any, meter: Meter) -> tuple[Issue, ...]:
+    def issues(self, value: Any, meter: JudgingMeter) -> tuple[Issue, ...]:
         """What is wrong, at most `MAX_ISSUES`: empty exactly where `take` accepts it."""
         try:
             found = dict.fromkeys(self._issues(value, meter))
@@ -135,7 +140,7 @@ class Judge:
     def _meets_schema(self, value: Any) -> bool:
         return self.validator is None or judged(self.validator.is_valid, value)
 
-    def _issues(self, value: Any, meter: Meter) -> Iterator[Issue]:
+    def _issues(self, value: Any, meter: JudgingMeter) -> Iterator[Issue]:
         if self.conformer is not None:
             value = self.conformer.of(value, meter)
         try:

@@ -18,7 +18,7 @@ class TooMuchError(ValueError):
     """It would take too much to judge a value."""
 
 
-class Meter:
+class JudgingMeter:
     """Counts the steps that judging one answer takes. Once they are spent, nothing more of it is judged.
 
     `name` is that of the contract, for the message.

@@ -21,7 +21,7 @@ _COMPILED = 3  # work for each subschema, as the one that is compiled may refer 
 _COUNTED = 20  # errors of a branch; which of two is nearer shows before
 
 
-class Choice(NamedTuple):
+class Branching(NamedTuple):
     """What of a schema applies to some values only: the branches of `keyword`.
 
     `named` holds, for each branch, the values of the property `discriminator` that mean it.
@@ -35,7 +35,7 @@ class Choice(NamedTuple):
     is_open: bool = False  # one of the branches is simply true
 
 
-class Layout:
+class SchemaMap:
     """The places of a schema, each made when a value first gets there; `work` is what that has taken."""
 
     def __init__(self, validator: Validator) -> None:
@@ -43,9 +43,9 @@ class Layout:
         self.references = validator.references
         self.widest = validator.widest_explained
         self._validator = validator
-        self._places: dict[tuple[int, ...], Place] = {}
-        self._asked: dict[tuple[int, ...], Place] = {}
-        self._joined: dict[tuple[int, int], Place] = {}
+        self._places: dict[tuple[int, ...], SchemasAt] = {}
+        self._asked: dict[tuple[int, ...], SchemasAt] = {}
+        self._joined: dict[tuple[int, int], SchemasAt] = {}
         self._tests: dict[int, jsonschema_rs.Validator] = {}
         self._patterns: dict[str, jsonschema_rs.Validator] = {}
         self.root = self.place((self.references.root,))
@@ -54,7 +54,7 @@ class Layout:
     def __len__(self) -> int:
         return len(self._asked) + len(self._joined)
 
-    def place(self, schemas: Iterable[Any]) -> Place:
+    def place(self, schemas: Iterable[Any]) -> SchemasAt:
         """Where all of the schemas apply, which are parts of this one."""
         schemas = tuple(schemas)
         asked = tuple(map(id, schemas))
@@ -62,15 +62,15 @@ class Layout:
             nodes, choices = self._flat(schemas)
             key = tuple(map(id, nodes))
             if key not in self._places:
-                self._places[key] = Place(self, nodes, choices)
+                self._places[key] = SchemasAt(self, nodes, choices)
             self._asked[asked] = self._places[key]
         return self._asked[asked]
 
-    def join(self, one: Place, other: Place) -> Place:
+    def join(self, one: SchemasAt, other: SchemasAt) -> SchemasAt:
         """Where both apply, with their choices made."""
         key = (id(one), id(other))
         if key not in self._joined:
-            self._joined[key] = Place(self, (*one.nodes, *other.nodes), ())
+            self._joined[key] = SchemasAt(self, (*one.nodes, *other.nodes), ())
         return self._joined[key]
 
     def accepts(self, schema: Schema, value: Any) -> bool:
@@ -102,10 +102,10 @@ class Layout:
             self._tests[id(schema)] = self._validator.part(paths[id(schema)])
         return self._tests[id(schema)]
 
-    def _flat(self, schemas: Iterable[Any]) -> tuple[Schemas, tuple[Choice, ...]]:
+    def _flat(self, schemas: Iterable[Any]) -> tuple[Schemas, tuple[Branching, ...]]:
         """The schemas, and what they apply by reference or `allOf`; and the choices among all that."""
         nodes: list[Schema] = []
-        choices: list[Choice] = []
+        choices: list[Branching] = []
         seen: set[int] = set()
         todo = [*schemas]
         for schema in todo:  # grows on the way
@@ -120,7 +120,7 @@ class Layout:
         self.work += len(todo)
         return tuple(nodes), tuple(choices)
 
-    def _choices(self, schema: Schema) -> Iterator[Choice]:
+    def _choices(self, schema: Schema) -> Iterator[Branching]:
         for keyword in ("oneOf", "anyOf"):
             branches = schema.get(keyword, ())
             found = tuple(branch for branch in branches if isinstance(branch, dict))
@@ -128,18 +128,18 @@ class Layout:
                 followed = [self.references.seen_through(branch) or {} for branch in found]
                 name = discriminator_of(followed)
                 named = tuple(chosen_by(branch, name) for branch in followed) if name else ()
-                yield Choice(keyword, schema, found, name, named, True in branches)
+                yield Branching(keyword, schema, found, name, named, True in branches)
         if isinstance(schema.get("if"), dict):
-            yield Choice("if", schema, (schema["if"],))
+            yield Branching("if", schema, (schema["if"],))
         for keyword in ("dependentSchemas", "dependencies"):
             if keyword in schema:
-                yield Choice(keyword, schema, ())
+                yield Branching(keyword, schema, ())
 
 
-class Place:
+class SchemasAt:
     """What `nodes` say together about the value at one place, and the choices that are still to be made."""
 
-    def __init__(self, layout: Layout, nodes: Schemas, choices: tuple[Choice, ...]) -> None:
+    def __init__(self, layout: SchemaMap, nodes: Schemas, choices: tuple[Branching, ...]) -> None:
         self.nodes = nodes
         self.choices = choices
         self.target = Target.of(nodes)
@@ -148,8 +148,8 @@ class Place:
         layout.work += len(nodes)
         self._names = frozenset(name for node in nodes for name in node.get("properties", ()))
         self._required = frozenset(name for node in nodes for name in _required(node))
-        self._members: dict[str, Place | None] = {}
-        self._elements: dict[int, Place] = {}
+        self._members: dict[str, SchemasAt | None] = {}
+        self._elements: dict[int, SchemasAt] = {}
 
     @cached_property
     def is_closed(self) -> bool:
@@ -180,7 +180,7 @@ class Place:
             if choice.keyword in ("anyOf", "oneOf") and not choice.is_open
         )
 
-    def member(self, name: str) -> Place | None:
+    def member(self, name: str) -> SchemasAt | None:
         """The place of the member `name`; None where nothing declares it."""
         try:
             return self._members[name]
@@ -190,14 +190,14 @@ class Place:
                 self._members[name] = found
             return found
 
-    def element(self, index: int) -> Place:
+    def element(self, index: int) -> SchemasAt:
         """The place of an element."""
         index = min(index, self._numbered)
         if index not in self._elements:
             self._elements[index] = self._layout.place(_element(node, index) for node in self.nodes)
         return self._elements[index]
 
-    def _member(self, name: str) -> Place | None:
+    def _member(self, name: str) -> SchemasAt | None:
         schemas: list[Any] = []
         self._layout.work += len(self.nodes)
         for node in self.nodes:

@@ -41,7 +41,7 @@ _MULTIPLE = 100  # `multipleOf`
 _COMPARED = 6  # each part of a container that a value is compared with
 
 
-class Effort:
+class ValidationCost:
     """How many subschemas meet a value and what is within it, at most.
 
     `has_alternatives` is whether there is an `anyOf` or `oneOf` in the schema, `rules_out` whether there is

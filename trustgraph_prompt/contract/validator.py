@@ -10,10 +10,10 @@ from urllib.parse import quote
 import jsonschema_rs
 import orjson
 
-from trustgraph_prompt.contract.alternatives import Union
-from trustgraph_prompt.contract.judging_meter import MAX_CALL, MAX_STEPS, Meter, TooMuchError
+from trustgraph_prompt.contract.alternatives import Alternatives
+from trustgraph_prompt.contract.judging_meter import MAX_CALL, MAX_STEPS, JudgingMeter, TooMuchError
 from trustgraph_prompt.contract.references import Path, References
-from trustgraph_prompt.contract.validation_cost import Effort
+from trustgraph_prompt.contract.validation_cost import ValidationCost
 from trustgraph_prompt.json_text.pointer import pointer
 
 _EXPLAINED = 40_000  # steps; each subschema may find an error, which takes a kilobyte or two
@@ -37,13 +37,13 @@ class Validator:
     def __init__(self, schema: dict[str, Any] | bool, depth: int) -> None:
         self._schema = schema
         self._depth = depth
-        self._alone: dict[int, tuple[jsonschema_rs.Validator, Effort]] = {}
+        self._alone: dict[int, tuple[jsonschema_rs.Validator, ValidationCost]] = {}
         self.references = References(schema if isinstance(schema, dict) else {})
         self._compiled = self._compile(schema)
-        self._effort = Effort(self.references, depth)
+        self._effort = ValidationCost(self.references, depth)
         self._explaining = self._effort
         if self._effort.rules_out:
-            self._explaining = Effort(self.references, depth, explained=True)
+            self._explaining = ValidationCost(self.references, depth, explained=True)
         self.widest = self._effort.widest  # steps for each character of a value, at most
         self.widest_explained = self._explaining.widest  # the same, where it is refused and explained
         self._is_bounded = self._effort.is_small and self._effort.has_end
@@ -56,9 +56,9 @@ class Validator:
         return frozenset(name for _, schema in schemas for name in schema.get("properties", ()))
 
     @cached_property
-    def union(self) -> Union | None:
+    def union(self) -> Alternatives | None:
         """The branches of the schema, where it is nothing else and a property picks one."""
-        return Union.of(self.references)
+        return Alternatives.of(self.references)
 
     @cached_property
     def paths(self) -> dict[int, Path]:
@@ -87,7 +87,7 @@ class Validator:
         return steps
 
     def errors(
-        self, value: Any, meter: Meter, branch: Mapping[str, Any] | None = None
+        self, value: Any, meter: JudgingMeter, branch: Mapping[str, Any] | None = None
     ) -> Iterable[jsonschema_rs.ValidationError]:
         """What is wrong with a value that is not valid; only the first of it where that may be much.
 
@@ -117,10 +117,13 @@ class Validator:
         """What tells whether a name meets a pattern, in linear time."""
         return self._compile({"pattern": pattern})
 
-    def _part_alone(self, part: Mapping[str, Any]) -> tuple[jsonschema_rs.Validator, Effort]:
+    def _part_alone(self, part: Mapping[str, Any]) -> tuple[jsonschema_rs.Validator, ValidationCost]:
         if id(part) not in self._alone:
             compiled = self.part(self.paths[id(part)])
-            self._alone[id(part)] = compiled, Effort(self.references, self._depth, part=part, explained=True)
+            self._alone[id(part)] = (
+                compiled,
+                ValidationCost(self.references, self._depth, part=part, explained=True),
+            )
         return self._alone[id(part)]
 
     def _is_valid(self, value: Any) -> bool:

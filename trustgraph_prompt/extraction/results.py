@@ -29,7 +29,7 @@ class Job:
     text: str = field(repr=False)
 
 
-class Found(NamedTuple):
+class FoundObject(NamedTuple):
     """An object, and where it stands in its chunk, both as JSON; None where it is not looked for there."""
 
     text: bytes
@@ -44,13 +44,13 @@ class Result:
     """
 
     job: Job
-    objects: tuple[Found, ...] = field(default=(), repr=False)
+    objects: tuple[FoundObject, ...] = field(default=(), repr=False)
     answer: Answer | None = None
     failure: str | None = None
     earlier: bool = False
 
 
-class Gatherer:
+class ResultCollector:
     """Gives a result for each job once its answer and all objects that the answer names are there.
 
     Objects that no answer names came from a run that died, and are dropped.
@@ -61,7 +61,7 @@ class Gatherer:
         for job in jobs:
             self._open.setdefault(job.id, []).append(job)
         self._listen = listen
-        self._objects: dict[str, dict[str, Found]] = {}
+        self._objects: dict[str, dict[str, FoundObject]] = {}
         self._answers: dict[str, Answer] = {}
         self._overruled: set[str] = set()
 
@@ -78,7 +78,7 @@ class Gatherer:
         """An object; its key is its id, its property `request` says whose it is."""
         request = message.properties.get("request", "")
         if message.key is not None and request in self._open:
-            found = Found(message.data, message.properties.get("grounding"))
+            found = FoundObject(message.data, message.properties.get("grounding"))
             self._objects.setdefault(request, {})[message.key] = found
             if request in self._answers:
                 self._close_if_whole(self._answers[request], earlier=False)
@@ -107,7 +107,7 @@ class Gatherer:
     def _close(
         self,
         request: str,
-        objects: tuple[Found, ...] = (),
+        objects: tuple[FoundObject, ...] = (),
         answer: Answer | None = None,
         failure: str | None = None,
         *,
@@ -119,7 +119,7 @@ class Gatherer:
             self._listen(Result(job, objects, answer, failure, earlier))
 
 
-class Lines:
+class ObjectsFile:
     """The file of objects: one a line, in the order of the jobs whatever the order of their answers.
 
     A line says where its object is from, `{"prompt", "file", "chunk", "object"}`, and with `grounding` where
@@ -148,7 +148,7 @@ class Lines:
     def _write(self, results: Iterable[Result]) -> None:
         self._write_lines(self._line(result.job, found) for result in results for found in result.objects)
 
-    def _line(self, job: Job, found: Found) -> bytes:
+    def _line(self, job: Job, found: FoundObject) -> bytes:
         if self._bare:
             return found.text + b"\n"
         origin = wire.encode({"prompt": job.prompt, "file": job.file, "chunk": job.chunk})

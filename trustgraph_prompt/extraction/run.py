@@ -16,15 +16,15 @@ from typing import Final
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Reader, connect, topics
-from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import ConfigError, SubscriptionBusy, TrustgraphPromptError, without_frames
 from trustgraph_prompt.extraction import documents
-from trustgraph_prompt.extraction.results import Gatherer, Job, Result
+from trustgraph_prompt.extraction.results import Job, Result, ResultCollector
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 REQUESTS: Final = "persistent://local/extract/requests"
@@ -86,7 +86,7 @@ class Extraction:
         self._prompts = prompts
         self._provider = provider
         self._state = state
-        self._gatherer = Gatherer(jobs, listen)
+        self._gatherer = ResultCollector(jobs, listen)
         self._stopping = asyncio.Event()
         self._loop: FlowLoop | None = None
         self._flow = Flow(
@@ -129,8 +129,8 @@ class Extraction:
 
     async def _work(self, kept: Broker, passing: Broker) -> None:
         """Put the open jobs to the flow and gather what it sends out, until none is open."""
-        producers = Producers(kept)
-        desk = Desk({WORKSPACE: self._prompts}, lambda _: self._provider, producers, Metrics())
+        producers = ProducerPool(kept)
+        desk = Services({WORKSPACE: self._prompts}, lambda _: self._provider, producers, Metrics())
         loop = self._loop = FlowLoop(self._flow, partial(passing.consumer, REQUESTS, SUBSCRIPTION), desk)
         objects = await kept.reader(OBJECTS, start="latest")
         answers = await kept.reader(ANSWERS, start="latest")

@@ -28,7 +28,7 @@ _TELLING_NUMBER = (
 _ACRONYM = re.compile(r"[^\W\d_]{2,8}")
 
 
-class Kind(StrEnum):
+class MatchKind(StrEnum):
     """How a value stands in its text, the best way first."""
 
     EXACT = "exact"
@@ -47,7 +47,7 @@ class Match(NamedTuple):
     point to behind its last.
     """
 
-    kind: Kind
+    kind: MatchKind
     score: float
     spans: tuple[tuple[int, int], ...]
 
@@ -74,7 +74,7 @@ class Passage:
                 spans.append((start, start + length))
             start = text.find(sought, start + 1)
             tries -= 1
-        return Match(Kind.EXACT, 1.0, tuple(spans)) if spans else None
+        return Match(MatchKind.EXACT, 1.0, tuple(spans)) if spans else None
 
     @cached_property
     def _index(self) -> Index:
@@ -94,18 +94,20 @@ class _Search:
     def best(self) -> Match | None:
         if not self._words:
             return None
-        found = self._matches(Kind.FOLDED, 1.0, self._index.runs(self._words))
+        found = self._matches(MatchKind.FOLDED, 1.0, self._index.runs(self._words))
         if not found and len(self._words) <= _MOST_WORDS:
             forms = {word: self._index.forms(word) for word in self._words}
-            found = self._matches(Kind.INFLECTED, 0.95, self._in_order(forms)) or self._matches(
-                Kind.REORDERED, 0.9, self._reordered(forms)
+            found = self._matches(MatchKind.INFLECTED, 0.95, self._in_order(forms)) or self._matches(
+                MatchKind.REORDERED, 0.9, self._reordered(forms)
             )
             if not found:
                 similar = {word: forms[word] | self._index.similar(word) for word in forms}
-                found = self._matches(Kind.FUZZY, 0.85, self._in_order(similar)) or self._in_part(similar)
+                found = self._matches(MatchKind.FUZZY, 0.85, self._in_order(similar)) or self._in_part(
+                    similar
+                )
         return found or self._as_initials() or self._of_unspaced()
 
-    def _matches(self, kind: Kind, score: float, runs: Iterable[tuple[int, int]]) -> Match | None:
+    def _matches(self, kind: MatchKind, score: float, runs: Iterable[tuple[int, int]]) -> Match | None:
         spans = tuple(self._index.span(*run) for run in islice(runs, MAX_SPANS))
         return Match(kind, score, spans) if spans else None
 
@@ -155,7 +157,7 @@ class _Search:
             return None
         places = self._places({each for word in stand for each in alike[word]})
         share = len(stand) / len(self._content)
-        return self._matches(Kind.PART, share, ((place, place) for place in places))
+        return self._matches(MatchKind.PART, share, ((place, place) for place in places))
 
     def _as_initials(self) -> Match | None:
         """WHO for the World Health Organization, and the other way round."""
@@ -164,13 +166,13 @@ class _Search:
         if self._value.isupper() and _ACRONYM.fullmatch(acronym):
             hits = (hit.start() for hit in re.finditer(re.escape(acronym), letters))
             runs = ((indices[at], indices[at + len(acronym) - 1]) for at in hits)
-            return self._matches(Kind.PART, 0.5, runs)
+            return self._matches(MatchKind.PART, 0.5, runs)
         for said in (self._content, self._words):
             acronym = "".join(word[0] for word in said)
             if _ACRONYM.fullmatch(acronym):
                 places = self._index.at.get(acronym, ())
                 upper = (place for place in places if self._is_upper(place))
-                if found := self._matches(Kind.PART, 0.5, ((place, place) for place in upper)):
+                if found := self._matches(MatchKind.PART, 0.5, ((place, place) for place in upper)):
                     return found
         return None
 
@@ -189,7 +191,7 @@ class _Search:
             end = max(end, start + 1)
         if len(longest) < max(2, (len(letters) + 1) // 2):
             return None
-        return self._matches(Kind.PART, len(longest) / len(letters), self._index.runs(list(longest)))
+        return self._matches(MatchKind.PART, len(longest) / len(letters), self._index.runs(list(longest)))
 
     def _places(self, sought: Iterable[str]) -> list[int]:
         """Where any of these words stand, in the order of the text."""

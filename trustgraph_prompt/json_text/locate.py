@@ -61,7 +61,7 @@ class Value(NamedTuple):
     path: str
 
 
-class Position(NamedTuple):
+class LineColumn(NamedTuple):
     """A place for people: line and column count from 1, columns in characters; only `\\n` ends a line."""
 
     line: int
@@ -74,10 +74,10 @@ class Lines:
     def __init__(self, text: str) -> None:
         self._starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
 
-    def at(self, offset: int) -> Position:
+    def at(self, offset: int) -> LineColumn:
         """The line and column of a character."""
         line = bisect_right(self._starts, offset)
-        return Position(line, offset - self._starts[line - 1] + 1)
+        return LineColumn(line, offset - self._starts[line - 1] + 1)
 
 
 def member(text: str, path: str) -> Span:

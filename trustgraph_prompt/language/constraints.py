@@ -17,7 +17,7 @@ Arguments = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class Kind:
+class ConstraintKind:
     """A constraint as such. `keywords` are those that its arguments stand for in turn, by type of JSON."""
 
     keywords: Mapping[str, tuple[str, ...]]
@@ -80,19 +80,23 @@ def _of_texts(keyword: str) -> Mapping[str, tuple[str, ...]]:
     return dict.fromkeys(("string", "integer", "number", "array"), (keyword,))
 
 
-KINDS: Mapping[str, Kind] = {
-    "min": Kind(_of_numbers("minimum"), _one_number, "@min(0)", lambda value, given: value >= given[0]),
-    "above": Kind(
+KINDS: Mapping[str, ConstraintKind] = {
+    "min": ConstraintKind(
+        _of_numbers("minimum"), _one_number, "@min(0)", lambda value, given: value >= given[0]
+    ),
+    "above": ConstraintKind(
         _of_numbers("exclusiveMinimum"), _one_number, "@above(0)", lambda value, given: value > given[0]
     ),
-    "max": Kind(_of_numbers("maximum"), _one_number, "@max(10)", lambda value, given: value <= given[0]),
-    "below": Kind(
+    "max": ConstraintKind(
+        _of_numbers("maximum"), _one_number, "@max(10)", lambda value, given: value <= given[0]
+    ),
+    "below": ConstraintKind(
         _of_numbers("exclusiveMaximum"), _one_number, "@below(10)", lambda value, given: value < given[0]
     ),
-    "multiple": Kind(
+    "multiple": ConstraintKind(
         _of_numbers("multipleOf"), lambda given: _one_number(given) and given[0] > 0, "@multiple(5)"
     ),
-    "length": Kind(
+    "length": ConstraintKind(
         {
             "string": ("minLength", "maxLength"),
             "array": ("minItems", "maxItems"),
@@ -102,11 +106,13 @@ KINDS: Mapping[str, Kind] = {
         "@length(5), @length(1, 80) or @length(1, any)",
         _has_length,
     ),
-    "pattern": Kind({"string": ("pattern",)}, _one_text, '@pattern("^[a-z]+$")'),
-    "format": Kind({"string": ("format",)}, _one_text, '@format("email")'),
-    "unique": Kind({"array": ("uniqueItems",)}, lambda given: not given, "@unique"),
-    "from": Kind(_of_texts("x-from"), lambda given: given != () and _are_names(given), "@from(text)"),
-    "grounding": Kind(
+    "pattern": ConstraintKind({"string": ("pattern",)}, _one_text, '@pattern("^[a-z]+$")'),
+    "format": ConstraintKind({"string": ("format",)}, _one_text, '@format("email")'),
+    "unique": ConstraintKind({"array": ("uniqueItems",)}, lambda given: not given, "@unique"),
+    "from": ConstraintKind(
+        _of_texts("x-from"), lambda given: given != () and _are_names(given), "@from(text)"
+    ),
+    "grounding": ConstraintKind(
         _of_texts("x-grounding"),
         lambda given: len(given) == 1 and given[0] in POLICIES,
         " or ".join(f"@grounding({policy})" for policy in POLICIES),

@@ -17,7 +17,7 @@ _OPENING = ("LSQB", "LPAR", "LBRACE")
 _CLOSING = ("RSQB", "RPAR", "RBRACE")
 
 
-class Layout(PostLex):
+class Indentation(PostLex):
     """Puts `_INDENT` and `_DEDENT` where the indentation changes, and takes line ends out of brackets."""
 
     always_accept = ("_NL",)

@@ -12,7 +12,7 @@ from lark import Lark, Token, Transformer_NonRecursive, UnexpectedInput, v_args
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.language import nodes
 from trustgraph_prompt.language.constraints import ORDER
-from trustgraph_prompt.language.indentation import MAX_NESTING, Layout, place
+from trustgraph_prompt.language.indentation import MAX_NESTING, Indentation, place
 from trustgraph_prompt.language.nodes import File, Position, TypeExpr, nullable
 from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.scalars import SCALARS
@@ -63,7 +63,7 @@ class _Expecting(NamedTuple):
 
 
 @v_args(inline=True)
-class Builder(Transformer_NonRecursive[Token, Any]):
+class TreeBuilder(Transformer_NonRecursive[Token, Any]):
     """Builds one file. What is wrong is put into `problems`, with something harmless in its place."""
 
     def __init__(self) -> None:
@@ -327,12 +327,12 @@ def read_tree(source: str) -> tuple[File, list[Problem]]:
         tree = _lark().parse(source)
     except UnexpectedInput as error:
         raise describe_unexpected(error, source) from None
-    builder = Builder()
+    builder = TreeBuilder()
     return builder.transform(tree), builder.problems
 
 
 @cache
 def _lark() -> Lark:
     return Lark.open(
-        "grammar.lark", rel_to=__file__, parser="lalr", postlex=Layout(), maybe_placeholders=True
+        "grammar.lark", rel_to=__file__, parser="lalr", postlex=Indentation(), maybe_placeholders=True
     )

@@ -24,7 +24,7 @@ _MUCH_FASTER = 2.0
 _SLACK = 0.25
 
 
-class Pace:
+class AdaptiveRate:
     """Calls in a second: unlimited, until the server refuses more than a few.
 
     The pace rises slowly and falls quickly, as in TCP's congestion control (AIMD), and each fall is an

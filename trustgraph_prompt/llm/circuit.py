@@ -24,7 +24,7 @@ from trustgraph_prompt.errors import (
     ProviderUnavailable,
     out_of_descriptors,
 )
-from trustgraph_prompt.llm.provider import Around, Provider
+from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
 from trustgraph_prompt.llm.records import Call, Delta
 from trustgraph_prompt.llm.retry import Sleep
 
@@ -254,7 +254,7 @@ class _Suspect:
     times: int = 0
 
 
-class Breaker(Around):
+class Breaker(ProviderWrapper):
     """Makes no call while the circuit of the model is open, but for probes, and says when it opens.
 
     `circuit_of` gives the circuit of the model that a call names, None where such calls are not waited for.

@@ -11,7 +11,7 @@ from trustgraph_prompt.llm.token_estimates import estimate_usage
 from trustgraph_prompt.reader import CallReport
 
 
-class Heard:
+class DeltaAccumulator:
     """Takes deltas until there are no more; what is None has not been said."""
 
     def __init__(self) -> None:

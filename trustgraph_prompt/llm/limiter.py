@@ -7,14 +7,14 @@ from contextlib import aclosing
 
 from trustgraph_prompt.errors import ProviderRateLimit
 from trustgraph_prompt.llm.circuit import ProviderAway
-from trustgraph_prompt.llm.delta_accumulator import Heard
-from trustgraph_prompt.llm.provider import Around, Provider
+from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
+from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
 from trustgraph_prompt.llm.rate_limits import Limits
 from trustgraph_prompt.llm.records import Call, Delta
 from trustgraph_prompt.llm.token_estimates import estimate_question
 
 
-class Limiter(Around):
+class Limiter(ProviderWrapper):
     """Waits for its turn before each call, and keeps its place until the answer has ended.
 
     Limiters given the same limits share them: what a process may ask of its providers together. Providers of
@@ -34,7 +34,7 @@ class Limiter(Around):
         question = estimate_question(call) if counts else 0
         answer = max(0, call.config.answer_limit or 0)
         place = await self._limits.enter(question + answer, server=self.identity.place)
-        heard, is_away = Heard(), False
+        heard, is_away = DeltaAccumulator(), False
         try:
             async with aclosing(self.provider.stream(call)) as deltas:
                 async for delta in deltas:

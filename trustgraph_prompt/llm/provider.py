@@ -24,7 +24,7 @@ class Provider(Completer, Protocol):
         """Whether an answer goes on from a last message of the assistant's."""
 
 
-class Around(Completer):
+class ProviderWrapper(Completer):
     """A provider around a provider; what it does not say itself is what the one within says."""
 
     def __init__(self, provider: Provider) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from trustgraph_prompt.errors import ProviderPaused
-from trustgraph_prompt.llm.adaptive_rate import Pace
+from trustgraph_prompt.llm.adaptive_rate import AdaptiveRate
 from trustgraph_prompt.llm.retry import LONGEST_BELIEVED, LONGEST_WAIT, Sleep
 
 MINUTE = 60.0
@@ -79,7 +79,7 @@ class Limits:
         now = self._clock()
         return max((gate.pause(now) for gate in self._gates.values()), default=0.0)
 
-    async def enter(self, tokens: int = 0, *, server: str = "") -> Place:
+    async def enter(self, tokens: int = 0, *, server: str = "") -> Admission:
         """A place for a call that is expected to take so many tokens of a server, as soon as there is one.
 
         Raises `ProviderPaused` where the server wants to be left alone for longer than `LONGEST_WAIT`.
@@ -106,28 +106,28 @@ class Limits:
         finally:
             self._waking.discard(waiter)
 
-    def answered(self, place: Place) -> None:
+    def answered(self, place: Admission) -> None:
         """The server has begun to answer the call: it is willing."""
         place.gate.answered(place, self._clock())
         if place.gate.closings:  # it may have opened, or become wider
             self._let_in()
 
-    def refused(self, place: Place, retry_after: float | None) -> None:
+    def refused(self, place: Admission, retry_after: float | None) -> None:
         """The server has refused the call for its rate, and wants to be left alone for so many seconds."""
         if seconds := place.gate.refused(place, retry_after, self._clock()):
             self.on_pause(place.gate.server, seconds)
         self._let_in()
 
-    def leave(self, place: Place, tokens: int = 0) -> None:
+    def leave(self, place: Admission, tokens: int = 0) -> None:
         """The call has ended, and took so many tokens."""
         self._leave(place, tokens)
 
-    def give_back(self, place: Place) -> None:
+    def give_back(self, place: Admission) -> None:
         """No call was made, or none that counts."""
         self._requests.correct(place.request, 0, self._clock())
         self._leave(place, 0)
 
-    def _leave(self, place: Place, tokens: int) -> None:
+    def _leave(self, place: Admission, tokens: int) -> None:
         self.in_flight -= 1
         place.gate.settle(place)
         self._tokens.correct(place.taken, tokens, self._clock())
@@ -151,11 +151,11 @@ class Limits:
         opens = (gate.until_open(now) for gate in self._turns)
         self._look_again(min((seconds, *(wait for wait in opens if wait > 0))), now)
 
-    def _place(self, gate: _Gate, tokens: int, now: float) -> Place:
+    def _place(self, gate: _Gate, tokens: int, now: float) -> Admission:
         self.in_flight += 1
         request = self._requests.take(1, now)
         gate.enter(now)
-        return Place(request, self._tokens.take(tokens, now), gate, gate.closings, gate.pace.changes)
+        return Admission(request, self._tokens.take(tokens, now), gate, gate.closings, gate.pace.changes)
 
     def _whose_turn(self, now: float) -> _Gate | None:
         """The first gate that is open; whoever waits for one that stays closed too long is sent away."""
@@ -219,7 +219,7 @@ class _Waiter:
     """A call that is expected to take so many tokens, and the place it will have."""
 
     tokens: int
-    place: asyncio.Future[Place]
+    place: asyncio.Future[Admission]
 
 
 @dataclass(slots=True)
@@ -231,7 +231,7 @@ class Taken:
 
 
 @dataclass(eq=False, slots=True)
-class Place:
+class Admission:
     """What a call has been given: a request, tokens, and a way through a gate.
 
     `closings` and `changes`: of the gate and of its pace, so far. `pending`: the server has neither begun to
@@ -287,15 +287,15 @@ class _Gate:
     """The way to one server: closed while it wants to be left alone, and no wider than it answers.
 
     It closes when most of the latest calls were refused: a server that answers most of them refuses for
-    reasons that a pause does not mend, and is called at a `Pace`. It opens for one call that has no verdict
-    yet, and for one more with each answer, and with each second, since an answer may take minutes to begin.
+    reasons that a pause does not mend, and is called at an `AdaptiveRate`. It opens for one call that has no
+    verdict yet, and for one more with each answer, and with each second, since an answer may take minutes to begin.
     """
 
     def __init__(self, server: str) -> None:
         self.server = server
         self.line: deque[_Waiter] = deque()
         self.closings = self.pending = 0
-        self.pace = Pace()
+        self.pace = AdaptiveRate()
         self._width = math.inf
         self._share_refused = 0.5  # nothing is known of a new one: its first refusal decides
         self._closed = self._opens = -math.inf
@@ -317,12 +317,12 @@ class _Gate:
         self.pace.take(now)
         self.pending += 1
 
-    def settle(self, place: Place) -> None:
+    def settle(self, place: Admission) -> None:
         """A call is no longer pending, if it was."""
         self.pending -= place.pending
         place.pending = False
 
-    def answered(self, place: Place, now: float) -> None:
+    def answered(self, place: Admission, now: float) -> None:
         """The server has begun to answer a call."""
         self.settle(place)
         self._width += 1
@@ -330,7 +330,7 @@ class _Gate:
         self.pace.answered(place.changes, now)
         self._next_pause = _FIRST_PAUSE
 
-    def refused(self, place: Place, retry_after: float | None, now: float) -> float | None:
+    def refused(self, place: Admission, retry_after: float | None, now: float) -> float | None:
         """A call has been refused; for how many seconds the gate is closed for that, if it is.
 
         A call that went through before the last closing only counts where its own wait is longer.

@@ -25,7 +25,7 @@ class Timeout:
 DEFAULT_TIMEOUT = Timeout()
 
 
-class Patience:
+class CallDeadline:
     """How long one call still waits for what comes next; what a listener takes is not waiting.
 
     The total holds for both together.

@@ -17,7 +17,7 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.llm import topic_messages
 from trustgraph_prompt.llm.complete import Completer
-from trustgraph_prompt.llm.provider import Around
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.llm.records import Call, Delta, Identity
 from trustgraph_prompt.wire import TextCompletionResponse
 
@@ -90,7 +90,7 @@ class TopicProvider(Completer):
         """Nothing is held."""
 
 
-class Whole(Around):
+class WholeAnswers(ProviderWrapper):
     """A provider around a provider that asks for each answer in one piece.
 
     Of an answer in many a broker may drop some, and TrustGraph's workers do not count theirs.

@@ -15,8 +15,8 @@ from opentelemetry import context
 from opentelemetry.trace import SpanKind, StatusCode, Tracer, set_span_in_context
 
 from trustgraph_prompt.errors import ProviderError
-from trustgraph_prompt.llm.delta_accumulator import Heard
-from trustgraph_prompt.llm.provider import Around, Provider
+from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
+from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
 from trustgraph_prompt.llm.records import Call, Delta, Identity, ImageBlock, Message, TextBlock
 
 MAX_CONTENT = 64 * 1024
@@ -27,7 +27,7 @@ _SETTINGS = ("temperature", "max_tokens", "top_p", "seed", "frequency_penalty", 
 _PORTS = {"http": 80, "https": 443}
 
 
-class Traced(Around):
+class Traced(ProviderWrapper):
     """One span a call, from its sending to the end of its answer; what is sent within belongs to it.
 
     `content` says whether spans hold what was asked and answered.
@@ -43,7 +43,7 @@ class Traced(Around):
         model = call.config.model or self.provider.identity.model
         span = self._tracer.start_span(f"chat {model}".rstrip(), kind=SpanKind.CLIENT)
         # current only while the provider is at work: what the listener does is no part of the call
-        here, heard = set_span_in_context(span), Heard()
+        here, heard = set_span_in_context(span), DeltaAccumulator()
         try:
             if span.is_recording():
                 span.set_attributes(_of_request(call, self.provider.identity, content=self._content))
@@ -66,7 +66,7 @@ class Traced(Around):
             span.end()
 
 
-def _of_answer(heard: Heard, *, content: bool) -> dict[str, Any]:
+def _of_answer(heard: DeltaAccumulator, *, content: bool) -> dict[str, Any]:
     usage, reason, id = heard.usage, heard.finish_reason, heard.raw.get("id")
     told = {
         "gen_ai.response.model": heard.model,

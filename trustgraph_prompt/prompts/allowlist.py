@@ -154,7 +154,7 @@ def _names(names: Any) -> str:
     return ", ".join(sorted(names))
 
 
-class Metered(NodeTransformer):
+class MeteredLoops(NodeTransformer):
     """Rewrites a checked tree so that what can grow pays for it, and `x.items()` is no call any more.
 
     A loop goes over pairs of an item and its `loop`, each of which costs as much as the loop's body has

@@ -24,7 +24,7 @@ from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
-from trustgraph_prompt.prompts.render_limits import Meter, check_terms
+from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
 from trustgraph_prompt.prompts.template import Template
 
 SYSTEM = Template.compile("Be helpful.", where="system")
@@ -136,7 +136,7 @@ class PromptDefinition:
             model["stop_sequences"] = tuple(model["stop_sequences"])
         own_system = entry.get("system")
         try:
-            check_terms(entry.get("terms", {}), Meter())
+            check_terms(entry.get("terms", {}), RenderMeter())
         except RenderError as error:
             raise PromptError(str(error), where=where, path="/terms") from error
         if answer_format.TERM in entry.get("terms", {}) and entry.get("answer-format") != "none":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from trustgraph_prompt.errors import Reason
-from trustgraph_prompt.prompts.source_map import Places
+from trustgraph_prompt.prompts.source_map import SourceMap
 
 SCHEMA: Mapping[str, Any] = {
     "type": "object",
@@ -32,7 +32,7 @@ SCHEMA: Mapping[str, Any] = {
 }
 """The clauses of an `example`."""
 
-_NOWHERE = Places()
+_NOWHERE = SourceMap()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,11 @@ class Example:
     finish_reason: str | None = None
     terms: Mapping[str, Any] | None = None
     name: str = ""
-    places: Places = field(default=_NOWHERE, compare=False, repr=False)
+    places: SourceMap = field(default=_NOWHERE, compare=False, repr=False)
 
     @classmethod
     def from_settings(
-        cls, prompt: str, settings: Mapping[str, Any], *, name: str = "", places: Places = _NOWHERE
+        cls, prompt: str, settings: Mapping[str, Any], *, name: str = "", places: SourceMap = _NOWHERE
     ) -> Example:
         """An example from its clauses, which `SCHEMA` allows.
 

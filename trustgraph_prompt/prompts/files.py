@@ -15,7 +15,7 @@ from trustgraph_prompt.prompts.definition import PromptDefinition
 from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY, PromptSet
-from trustgraph_prompt.prompts.source_map import Places
+from trustgraph_prompt.prompts.source_map import SourceMap
 
 __all__ = ["PromptFiles", "load", "read", "together"]
 
@@ -32,7 +32,7 @@ class PromptFiles:
 
     entries: Mapping[str, str]
     examples: tuple[Example, ...] = ()
-    places: Mapping[str, Places] = field(default_factory=dict)
+    places: Mapping[str, SourceMap] = field(default_factory=dict)
 
     def build(self) -> PromptSet:
         """The prompts, compiled. Raises `ConfigError` for what is wrong only in them all together."""
@@ -81,7 +81,7 @@ def read(path: str | Path) -> PromptFiles:
 def together(parts: Iterable[PromptFiles]) -> PromptFiles:
     """What several files say. Raises `PromptError` for an entry that two of them have."""
     entries: dict[str, str] = {}
-    places: dict[str, Places] = {}
+    places: dict[str, SourceMap] = {}
     examples: list[Example] = []
     for part in parts:
         for key in part.entries:
@@ -101,7 +101,7 @@ def together(parts: Iterable[PromptFiles]) -> PromptFiles:
 def _file(path: Path) -> PromptFiles:
     if path.suffix != ".prompt":
         key, entry = _entry(path)
-        return PromptFiles({key: entry}, places={key: Places(str(path))})
+        return PromptFiles({key: entry}, places={key: SourceMap(str(path))})
     from trustgraph_prompt.prompts.prompt_file import compile
 
     written = compile(read_text(path, PromptError), str(path))

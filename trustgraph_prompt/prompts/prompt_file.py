@@ -25,7 +25,7 @@ from trustgraph_prompt.prompts.definition import PromptDefinition, system_templa
 from trustgraph_prompt.prompts.entry import SCHEMA
 from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
-from trustgraph_prompt.prompts.source_map import Places
+from trustgraph_prompt.prompts.source_map import SourceMap
 from trustgraph_prompt.prompts.template import Template
 
 Types = Mapping[str, Mapping[str, Any]]
@@ -52,15 +52,15 @@ CLAUSES: Mapping[str, Any] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class CompiledFile:
     """What one file says: entries by config key, where each of them stands, and the examples."""
 
     entries: Mapping[str, Mapping[str, Any]]
-    places: Mapping[str, Places]
+    places: Mapping[str, SourceMap]
     examples: tuple[Example, ...]
 
 
-def compile(source: str, where: str) -> Written:
+def compile(source: str, where: str) -> CompiledFile:
     """What a text in the schema language says, as entries; `where` is the name of its file.
 
     Raises `ConfigError` with file, line and column for what is wrong first; the rest are its `others`.
@@ -71,7 +71,7 @@ def compile(source: str, where: str) -> Written:
         told = [error, *error.others, *_problems_of_texts(source, where)]
         raise first_of(sorted(told, key=_line_and_column)) from None
     prompts = [_Prompt(prompt, file, where, source) for prompt in file.prompts]
-    of_system = Places(where, file.system_at, source=source)
+    of_system = SourceMap(where, file.system_at, source=source)
     problems = [
         *_problems_of_system(file, of_system),
         *(one for prompt in prompts for one in prompt.problems()),
@@ -83,7 +83,7 @@ def compile(source: str, where: str) -> Written:
         entries[SYSTEM_KEY] = _system(file.system)
         places[SYSTEM_KEY] = of_system
     examples = tuple(one for prompt in prompts for one in prompt.examples())
-    return Written(entries, places, examples)
+    return CompiledFile(entries, places, examples)
 
 
 def definition_of(
@@ -107,7 +107,7 @@ def definition_of(
 def _problems_of_texts(source: str, where: str) -> Iterator[ConfigError]:
     """What is wrong with the templates of a file that has other faults, as far as it can be read."""
     file, _ = merged(read(source)[0])
-    yield from _problems_of_system(file, Places(where, file.system_at, source=source))
+    yield from _problems_of_system(file, SourceMap(where, file.system_at, source=source))
     for prompt in file.prompts:
         yield from _Prompt(prompt, file, where, source).problems_of_text()
 
@@ -120,7 +120,7 @@ def _system(text: str) -> dict[str, str]:
     return {"dialect": "jinja", "prompt": text}
 
 
-def _problems_of_system(file: File, places: Places) -> Iterator[ConfigError]:
+def _problems_of_system(file: File, places: SourceMap) -> Iterator[ConfigError]:
     if file.system is not None:
         try:
             system_template(_system(file.system))
@@ -146,7 +146,7 @@ class _Prompt:
         self._types = types
         self._defaults = {} if prompt.expecting is None else defaults or {}
         self.key = PREFIX + prompt.name
-        self.places = Places(where, prompt.at, prompt.places, source)
+        self.places = SourceMap(where, prompt.at, prompt.places, source)
 
     @property
     def entry(self) -> dict[str, Any]:
@@ -186,7 +186,7 @@ class _Prompt:
     def examples(self) -> Iterator[Example]:
         """Its examples, of which `problems` found nothing wrong."""
         for one in self._prompt.examples:
-            places = Places(self.places.file, one.at, one.places)
+            places = SourceMap(self.places.file, one.at, one.places)
             yield Example.from_settings(self._prompt.name, one.settings, name=one.name or "", places=places)
 
     def problems(self) -> Iterator[ConfigError]:
@@ -199,7 +199,7 @@ class _Prompt:
             except ConfigError as error:
                 yield error
         for given in self._prompt.examples:
-            places = Places(self.places.file, given.at, given.places)
+            places = SourceMap(self.places.file, given.at, given.places)
             yield from _held(given.settings, example.SCHEMA, places)
             if not given.settings.keys() & {"reads", "reason"}:
                 example_of = f"{self._prompt.name}: {given.name or 'an example'}"
@@ -261,7 +261,7 @@ class _Prompt:
         return self._prompt.at if self._prompt.expecting is None else self._prompt.expecting.at
 
 
-def _held(settings: Mapping[str, Any], schema: Mapping[str, Any], places: Places) -> Iterator[ConfigError]:
+def _held(settings: Mapping[str, Any], schema: Mapping[str, Any], places: SourceMap) -> Iterator[ConfigError]:
     """What a schema does not allow in some clauses."""
     try:
         check(settings, schema, places.file or "", PromptError)
@@ -270,7 +270,7 @@ def _held(settings: Mapping[str, Any], schema: Mapping[str, Any], places: Places
             yield _at(one, places.of(one.path), one.path)
 
 
-def _in_template(error: TemplateError, places: Places, path: str) -> TemplateError:
+def _in_template(error: TemplateError, places: SourceMap, path: str) -> TemplateError:
     """What is wrong with a template, said of its line where that is known."""
     if error.line is not None and (line := places.of_line(path, error.line)):
         return TemplateError(error.message.removeprefix(f"line {error.line}: "), where=line)

@@ -38,7 +38,7 @@ class _Place(NamedTuple):
     depth: int
 
 
-class Meter:
+class RenderMeter:
     """Counts what one rendering writes and works, and ends it at a `share` of the limits."""
 
     __slots__ = ("_max_output", "_max_work", "_output", "_work")
@@ -71,7 +71,7 @@ def weight(value: object) -> int:
     return NUMBER
 
 
-def check_terms(terms: Mapping[str, object], meter: Meter) -> None:
+def check_terms(terms: Mapping[str, object], meter: RenderMeter) -> None:
     """Hold terms against plain JSON: str, int, finite float, bool, None, and lists and dicts of them.
 
     Raises `RenderError` naming the term by its JSON Pointer, `RenderTooLong` where `meter` says so.

@@ -15,13 +15,13 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from trustgraph_prompt.errors import RenderError
 from trustgraph_prompt.prompts import filters
-from trustgraph_prompt.prompts.render_limits import PART, Meter, weight
+from trustgraph_prompt.prompts.render_limits import PART, RenderMeter, weight
 
 
 class Rendering(runtime.Context):
     """The context of one rendering, and its meter."""
 
-    meter: Meter
+    meter: RenderMeter
 
 
 class Sandbox(ImmutableSandboxedEnvironment):

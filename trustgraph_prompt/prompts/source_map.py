@@ -13,7 +13,7 @@ _TRIPLE = ('"""', "'''")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class SourceMap:
     """Places in a text, by JSON Pointer; `start` is that of the whole, `file` names its file, if any.
 
     `source` is the text itself, where lines of texts within it are asked for.

@@ -12,12 +12,12 @@ import jinja2
 from jinja2 import nodes
 
 from trustgraph_prompt.errors import RenderError, RenderTooLong, TemplateError
-from trustgraph_prompt.prompts.allowlist import Metered, check
+from trustgraph_prompt.prompts.allowlist import MeteredLoops, check
 from trustgraph_prompt.prompts.ibis import Ibis
 from trustgraph_prompt.prompts.jinja import Jinja
-from trustgraph_prompt.prompts.render_limits import Meter, check_terms
+from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
 from trustgraph_prompt.prompts.sandbox import Rendering, Sandbox
-from trustgraph_prompt.prompts.template_terms import Needs, needs
+from trustgraph_prompt.prompts.template_terms import TemplateTerms, needs
 from trustgraph_prompt.prompts.unclosed_blocks import left_open
 
 Dialect = Literal["jinja", "ibis"]
@@ -35,7 +35,12 @@ class Template:
     __slots__ = ("_template", "dialect", "needs", "source", "where")
 
     def __init__(
-        self, source: str, dialect: Dialect, where: str | None, template: jinja2.Template, needs: Needs
+        self,
+        source: str,
+        dialect: Dialect,
+        where: str | None,
+        template: jinja2.Template,
+        needs: TemplateTerms,
     ) -> None:
         self.source = source
         self.dialect = dialect
@@ -68,12 +73,12 @@ class Template:
         them; `RenderTooLong` when rendering takes more than a `share` of what the limits allow.
         """
         try:
-            return self._render(dict(terms), Meter(share))
+            return self._render(dict(terms), RenderMeter(share))
         except Exception as error:  # whatever it is: the template and its terms do not go together
             kind = RenderTooLong if isinstance(error, RenderTooLong) else RenderError
             raise kind(f"{self.where or 'template'}{self._line(error)}: {error}") from error
 
-    def _render(self, terms: dict[str, object], meter: Meter) -> str:
+    def _render(self, terms: dict[str, object], meter: RenderMeter) -> str:
         check_terms(terms, meter)
         context = self._template.new_context(terms)
         assert isinstance(context, Rendering)
@@ -102,7 +107,7 @@ def _sandbox(dialect: Dialect) -> Sandbox:
 
 
 @lru_cache(maxsize=64)  # a file is compiled when it is checked, and in each workspace that has it
-def _compile(source: str, dialect: Dialect) -> tuple[jinja2.Template, Needs]:
+def _compile(source: str, dialect: Dialect) -> tuple[jinja2.Template, TemplateTerms]:
     sandbox = _sandbox(dialect)
     try:
         # Odd escapes in string literals make Python warn about the template's author, not about us.
@@ -111,7 +116,7 @@ def _compile(source: str, dialect: Dialect) -> tuple[jinja2.Template, Needs]:
             tree = sandbox.tree(source)
             check(tree, sandbox)
             needed = needs(tree)
-            metered: nodes.Template = Metered().visit(tree)
+            metered: nodes.Template = MeteredLoops().visit(tree)
             metered.set_environment(sandbox)
             code = sandbox.compile(metered)
         return sandbox.template_class.from_code(sandbox, code, {}), needed

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from jinja2 import nodes
 
 
-class Needs(NamedTuple):
+class TemplateTerms(NamedTuple):
     """`named` are all terms, `required` those whose absence the template does not provide for.
 
     `fixed` is all text that comes from no term.
@@ -19,7 +19,7 @@ class Needs(NamedTuple):
     fixed: str
 
 
-def needs(tree: nodes.Template) -> Needs:
+def needs(tree: nodes.Template) -> TemplateTerms:
     """The names that a template reads and does not bind itself, by a loop.
 
     What a condition asks for, what a loop with an `else` repeats, or what a filter or test is about
@@ -29,7 +29,7 @@ def needs(tree: nodes.Template) -> Needs:
     named = frozenset(_names(tree) - bound)
     optional = {name for asked in _asked(tree) for name in _names(asked)}
     fixed = "".join(data.data for data in tree.find_all(nodes.TemplateData))
-    return Needs(named, named - optional, fixed)
+    return TemplateTerms(named, named - optional, fixed)
 
 
 def _names(node: nodes.Node) -> set[str]:

@@ -19,7 +19,7 @@ _END_OF_RAW = re.compile(r"\{%[-+]?\s*endraw\s*[-+]?%\}")
 _BLOCKS = ("if", "for")
 
 
-class LeftOpen(NamedTuple):
+class UnclosedBlock(NamedTuple):
     """In which line it began, and what to say of it."""
 
     line: int
@@ -34,16 +34,16 @@ class _Tag(NamedTuple):
     closed: bool
 
 
-def left_open(source: str, noticed: int, said: str) -> LeftOpen | None:
+def left_open(source: str, noticed: int, said: str) -> UnclosedBlock | None:
     """What explains that Jinja `said` this of the line in which it `noticed` something; None for nothing."""
     blocks: list[tuple[str, int]] = []
     for tag in _tags(source):
         if not tag.closed:
-            return LeftOpen(tag.line, f"`{tag.opening}` is not closed by `{_CLOSING[tag.opening]}`")
+            return UnclosedBlock(tag.line, f"`{tag.opening}` is not closed by `{_CLOSING[tag.opening]}`")
         if tag.line < noticed <= tag.end_line:
             further = noticed - tag.line
             lines = f"{further} line{'s' if further > 1 else ''}"
-            return LeftOpen(tag.line, f"is this `{tag.opening}` closed? {lines} further: {said}")
+            return UnclosedBlock(tag.line, f"is this `{tag.opening}` closed? {lines} further: {said}")
         word = tag.text.strip("-+ \t\n").partition(" ")[0] if tag.opening == "{%" else ""
         if word in _BLOCKS:
             blocks.append((word, tag.line))
@@ -53,7 +53,7 @@ def left_open(source: str, noticed: int, said: str) -> LeftOpen | None:
             break
     if blocks and f"needs to be closed is '{blocks[-1][0]}'" in said:
         word, line = blocks[-1]
-        return LeftOpen(line, f"`{{% {word} %}}` is not closed by `{{% end{word} %}}`")
+        return UnclosedBlock(line, f"`{{% {word} %}}` is not closed by `{{% end{word} %}}`")
     return None
 
 

@@ -10,7 +10,7 @@ import re
 
 from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.reader.decode import NotJson, decode
-from trustgraph_prompt.reader.open_value import Raw
+from trustgraph_prompt.reader.open_value import TextWindow
 
 _MARKED = r"(?:[-*+•]|\d{1,6}[.):])[ \t]*+[{[]"
 _MARK_BEGUN = r"(?:[-*+•]|\d{1,6}[.):]?)[ \t]*+\Z"
@@ -56,11 +56,11 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-class Damage:
+class BrokenValue:
     """Measures a broken value: its open brackets, and the column in which it began."""
 
     def __init__(
-        self, stack: list[str], raw: Raw, column: int, *, awaits_value: bool, in_string: bool = False
+        self, stack: list[str], raw: TextWindow, column: int, *, awaits_value: bool, in_string: bool = False
     ) -> None:
         self.raw = raw
         self.is_closed = False

@@ -28,7 +28,7 @@ FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
 Whole = tuple[str, Any]  # the text of a value, and the value
 
 
-class Complete:
+class CompleteValues:
     """Reads values that are there to their end, nested at most `depth` levels and no wrappers.
 
     Positions count within a window of the text, before which `passed` characters are. `names_wrapper` is

@@ -19,7 +19,7 @@ WHAT = "JSON in a string"
 _MOST_EDITS = 20  # each is looked for in the text of the value
 
 
-class Opened(NamedTuple):
+class ParsedStrings(NamedTuple):
     """A value with what its strings said, and where they are: JSON Pointers."""
 
     value: Any
@@ -34,12 +34,12 @@ class Opened(NamedTuple):
         return tuple(Edit(start + locate.member(raw, path).start, WHAT) for path in self.paths)
 
 
-def opened(value: Any, text: str, contract: Contract) -> Opened | None:
+def opened(value: Any, text: str, contract: Contract) -> ParsedStrings | None:
     """What is in the strings of a value, which `text` says, where the contract wants it and allows it."""
     made = contract.opened(value, decode)
     if made is value or is_too_deep(made, text, contract.limits.depth):
         return None
-    return Opened(made, tuple(islice(_paths(value, made), _MOST_EDITS)))
+    return ParsedStrings(made, tuple(islice(_paths(value, made), _MOST_EDITS)))
 
 
 def _paths(value: Any, made: Any) -> Iterator[str]:

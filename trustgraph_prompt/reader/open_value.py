@@ -40,7 +40,7 @@ _MEMBER_SCALAR = rf"{grammar.SPACE},{grammar.SPACE}{grammar.member(grammar.SCALA
 _REST_OF_WRAPPER = re.compile(rf"{grammar.SPACE}\](?P<members>(?:{_MEMBER_SCALAR})*+)")
 
 
-class Raw:
+class TextWindow:
     """A stretch of text that may have begun in an earlier window; `at` is where in all of the text."""
 
     def __init__(self, start: int, passed: int) -> None:
@@ -81,8 +81,8 @@ class OpenValue:
         names_wrapper: Callable[[str], bool],
     ) -> None:
         self.stack = [bracket]
-        self.raw = Raw(start, passed)
-        self.element: Raw | None = None  # the one that has begun
+        self.raw = TextWindow(start, passed)
+        self.element: TextWindow | None = None  # the one that has begun
         self.last_element: tuple[str, int, Any] = ("", 0, None)  # that is complete: text, beginning, value
         self.element_run: Values | None = None  # several of them, instead
         self.is_wrapper = False
@@ -172,7 +172,7 @@ class OpenValue:
     def _take(self, kind: str, token: re.Match[str], window: str) -> Progress | None:
         in_wrapper = self.is_wrapper and self.in_wrapper
         if in_wrapper and kind == "{":
-            self.element = Raw(token.end() - 1, self._passed)
+            self.element = TextWindow(token.end() - 1, self._passed)
         if kind in "{[":
             self._push(kind)
         elif _MOVES[self._expected][kind] == "close":
@@ -183,7 +183,7 @@ class OpenValue:
             self.members += kind == "," and len(self.stack) == 1
             self._expected = _MOVES[self._expected][kind]
             if in_wrapper and kind == "value" and token[2][0] == "{":
-                self.element = Raw(token.start(2), self._passed)
+                self.element = TextWindow(token.start(2), self._passed)
                 return self._end_element(window, token.end())
         return None
 

@@ -15,8 +15,8 @@ from trustgraph_prompt.json_text.locate import Span
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.decode import NotJson, decode, is_too_deep, value_of, why_not
-from trustgraph_prompt.reader.json_in_strings import Opened, opened
-from trustgraph_prompt.reader.scan_results import Find, Kind, Values
+from trustgraph_prompt.reader.json_in_strings import ParsedStrings, opened
+from trustgraph_prompt.reader.scan_results import Find, MarkKind, Values
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import cut_short
 
@@ -337,7 +337,7 @@ class _Fit(NamedTuple):
 
     value: Any
     unwrapped: bool
-    opened: Opened | None = None
+    opened: ParsedStrings | None = None
 
 
 def _fit(value: Any, contract: Contract, text: str) -> _Fit | None:
@@ -348,7 +348,7 @@ def _fit(value: Any, contract: Contract, text: str) -> _Fit | None:
     name = None if found is not None else _wraps(value, contract)
     if name is not None and (found := opened(value[name], text, contract)):
         paths = (pointer([name]) + path for path in found.paths)
-        found = Opened({name: found.value}, tuple(paths))
+        found = ParsedStrings({name: found.value}, tuple(paths))
     if found is not None and (fit := _fit_as_it_is(found.value, contract)):
         return fit._replace(opened=found)
     return None
@@ -425,11 +425,11 @@ def _candidates(finds: list[Find], depth: int) -> list[_Candidate]:
             ]
             continue
         match find.kind:
-            case Kind.DRAFT:
+            case MarkKind.DRAFT:
                 kept, aside = [], 0
-            case Kind.ASIDE:
+            case MarkKind.ASIDE:
                 aside = len(kept)
-            case Kind.ASIDE_ENDS:
+            case MarkKind.ASIDE_ENDS:
                 del kept[aside:]
             case _:
                 value = find.value or why_not(find.raw, depth)

@@ -16,7 +16,7 @@ from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.decode import decode, decode_lines, has_long_number, is_too_deep, why_not
 from trustgraph_prompt.reader.json_in_strings import opened
-from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Find, Kind, Mark, Values
+from trustgraph_prompt.reader.scan_results import MAX_REFUSED, Find, Mark, MarkKind, Values
 from trustgraph_prompt.reader.scanner import Scanner
 from trustgraph_prompt.reader.truncation import cut_short
 
@@ -37,7 +37,7 @@ _ARRAYS = re.compile(r"\[\s*+(?![{\[]|\Z)[^][{}]*+\]?+|((?:\[(?=\[))++|\[|\]++)"
 _EMPTY_ARRAY = re.compile(r"(?:\A|\n)[ \t]*\[\s*\][ \t\r]*(?:\n|\Z)")
 
 
-class Objects:
+class JsonlReader:
     """Collects what a scanner finds: the objects that meet the contract, and what was refused.
 
     Repair counts its steps by itself: it is done while text is scanned, a chunk ahead of all other judging.
@@ -142,27 +142,27 @@ class Objects:
                 fresh += self._judge_all(find)
                 continue
             match find.kind:
-                case Kind.BROKEN:
+                case MarkKind.BROKEN:
                     error = find.value or why_not(find.raw, self._limits.depth)
                     self._reject(find.raw, find.start, Issue(Reason.INVALID_JSON, f"no JSON: {error}"))
-                case Kind.MENDED:
+                case MarkKind.MENDED:
                     self.repaired.append(_repaired(self._count, find))
                     self.accepted.append(find.value.value)
                     fresh.append(find.value.value)
-                case Kind.DRAFT:
+                case MarkKind.DRAFT:
                     self._retract(0, 0)
                     self._aside = (0, 0)
-                case Kind.ASIDE:
+                case MarkKind.ASIDE:
                     self._aside = len(self.accepted), len(self.rejected)
-                case Kind.ASIDE_ENDS:
+                case MarkKind.ASIDE_ENDS:
                     self._retract(*self._aside)
-                case Kind.WRAPPER:
+                case MarkKind.WRAPPER:
                     self._wrapper = len(self.accepted), len(self.rejected)
-                case Kind.WRAPPER_OR_OBJECT if whole := _as_object(self._contract, find.value):
+                case MarkKind.WRAPPER_OR_OBJECT if whole := _as_object(self._contract, find.value):
                     self._retract(*self._wrapper)
                     self.accepted.append(whole)
                     fresh.append(whole)
-                case Kind.NOTHING:
+                case MarkKind.NOTHING:
                     self._says_nothing = True
         return fresh
 

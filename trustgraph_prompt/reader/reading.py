@@ -11,7 +11,7 @@ from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.outcome import CallReport, Outcome
 from trustgraph_prompt.reader.read_json import read_value
-from trustgraph_prompt.reader.read_jsonl import Objects, clean_lines
+from trustgraph_prompt.reader.read_jsonl import JsonlReader, clean_lines
 from trustgraph_prompt.reader.truncation import cut_short
 
 _BOM = "\ufeff"
@@ -64,7 +64,7 @@ class StreamReader:
         self._unread: list[str] = []
         self._read: list[str] = []
         self._lines: list[object] | None = None  # the objects of a first chunk that is clean lines
-        self._objects: Objects | None = None
+        self._objects: JsonlReader | None = None
 
     def feed(self, chunk: str) -> list[object]:
         """The objects that this chunk completed and the contract accepts.
@@ -124,10 +124,10 @@ class StreamReader:
             return read_value(at_its_place, contract, finish_reason)
         return self._scanned().close(rest, finish_reason)
 
-    def _scanned(self) -> Objects:
+    def _scanned(self) -> JsonlReader:
         """All that was read, gone through piece by piece."""
         if self._objects is None:
-            self._objects = Objects(self._contract)
+            self._objects = JsonlReader(self._contract)
             for text in self._read:
                 self._objects.feed(text)
         return self._objects

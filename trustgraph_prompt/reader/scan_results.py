@@ -15,7 +15,7 @@ _MOST_BRACKETS = 20_000  # in prose
 MAX_REFUSED = 1_000  # values: what is broken or refused takes longest
 
 
-class Kind(Enum):
+class MarkKind(Enum):
     """What the scanner came upon besides values."""
 
     BROKEN = auto()  # what was meant to be a value, and is not JSON
@@ -48,7 +48,7 @@ class Mark(NamedTuple):
     `fenced` says of what is broken whether it stands in a code fence.
     """
 
-    kind: Kind
+    kind: MarkKind
     raw: str = ""
     start: int = 0
     value: Any = None
@@ -58,7 +58,7 @@ class Mark(NamedTuple):
 Find = Values | Mark
 
 
-class Finds:
+class ScanResults:
     """Collects what is found.
 
     `full` is whether there was more than `most` values, `MAX_REFUSED` broken ones, or brackets of prose.
@@ -90,7 +90,7 @@ class Finds:
         self._run = None
 
     def mark(
-        self, kind: Kind, raw: str = "", start: int = 0, value: Any = None, *, fenced: bool = False
+        self, kind: MarkKind, raw: str = "", start: int = 0, value: Any = None, *, fenced: bool = False
     ) -> None:
         """Note what is no value."""
         self._found.append(Mark(kind, raw, start, value, fenced))
@@ -98,8 +98,8 @@ class Finds:
 
     def mark_aside(self) -> None:
         """Note that what follows may be thinking; once is enough."""
-        if not (self._found and isinstance(last := self._found[-1], Mark) and last.kind is Kind.ASIDE):
-            self.mark(Kind.ASIDE)
+        if not (self._found and isinstance(last := self._found[-1], Mark) and last.kind is MarkKind.ASIDE):
+            self.mark(MarkKind.ASIDE)
 
     def value(self, raw: str, start: int, value: Any, fenced: bool) -> None:
         """A value; or what is none although it obeys the grammar."""
@@ -137,17 +137,17 @@ class Finds:
         if self._has_room():
             self.waste()
         if not self.full:
-            self.mark(Kind.BROKEN, raw, start, error, fenced=fenced)
+            self.mark(MarkKind.BROKEN, raw, start, error, fenced=fenced)
 
     def mended(self, raw: str, start: int, reading: Reading) -> None:
         """What is no JSON, and what it was meant to be."""
         if self._has_room():
-            self.mark(Kind.MENDED, raw, start, reading)
+            self.mark(MarkKind.MENDED, raw, start, reading)
 
     def wrapper(self, raw: str, start: int, value: Any) -> None:
         """A whole wrapper with other members: perhaps it is an object itself."""
         if self._has_room() and type(value) is not NotJson:
-            self.mark(Kind.WRAPPER_OR_OBJECT, raw, start, value)
+            self.mark(MarkKind.WRAPPER_OR_OBJECT, raw, start, value)
 
     def waste(self) -> None:
         """Something that was worth nothing took long to read."""
@@ -163,7 +163,7 @@ class Finds:
         """A value begins: what stood before an end of thinking was a draft."""
         if self.ends_draft:
             self.ends_draft = False
-            self.mark(Kind.DRAFT)
+            self.mark(MarkKind.DRAFT)
 
     def _has_room(self) -> bool:
         self._values += 1

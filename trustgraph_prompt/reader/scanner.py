@@ -17,11 +17,11 @@ from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.json_text.locate import Span
 from trustgraph_prompt.reader import markers
-from trustgraph_prompt.reader.broken_values import Damage, next_value
-from trustgraph_prompt.reader.complete_values import FIRST_OF, Complete, Whole
+from trustgraph_prompt.reader.broken_values import BrokenValue, next_value
+from trustgraph_prompt.reader.complete_values import FIRST_OF, CompleteValues, Whole
 from trustgraph_prompt.reader.decode import value_of
-from trustgraph_prompt.reader.open_value import OpenValue, Progress, Raw
-from trustgraph_prompt.reader.scan_results import Find, Finds, Kind, Values
+from trustgraph_prompt.reader.open_value import OpenValue, Progress, TextWindow
+from trustgraph_prompt.reader.scan_results import Find, MarkKind, ScanResults, Values
 
 if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair.accepted import Reading
@@ -79,8 +79,8 @@ class Scanner:
         self.thought = 0
         self.thinks = False
         self._limits = limits
-        self._finds = Finds(_MOST_CANDIDATES if arrays else limits.objects)
-        self._complete = Complete(limits.depth, names_wrapper)
+        self._finds = ScanResults(_MOST_CANDIDATES if arrays else limits.objects)
+        self._complete = CompleteValues(limits.depth, names_wrapper)
         self._roots = markers.VALUES if arrays else markers.OBJECTS
         self._repair = repair
         self._may_repair = _MOST_REREAD if repair else 0
@@ -90,7 +90,7 @@ class Scanner:
         # not bound to it: a reader that refers to itself is not freed when it is done
         self._mode: Callable[[Scanner, int], int | None] = Scanner._search
         self._value: OpenValue
-        self._damage: Damage
+        self._damage: BrokenValue
         self._column = 0
         self._in_prose = False
         self._is_bare = False
@@ -353,7 +353,9 @@ class Scanner:
             return True
         self._is_bare = not (line or first in _QUOTES) and self._begins_bare(start)
         if mark == "{" and (line or first in _QUOTES or self._is_bare):
-            self._damage = Damage([mark], Raw(start, self._passed), self._column, awaits_value=False)
+            self._damage = BrokenValue(
+                [mark], TextWindow(start, self._passed), self._column, awaits_value=False
+            )
             self._broke_at = 0
             self._mode = Scanner._measure
             return True
@@ -367,7 +369,7 @@ class Scanner:
         self._open("{", start)
         self._value.wrap()
         self._finds.leave_draft()
-        self._finds.mark(Kind.WRAPPER)
+        self._finds.mark(MarkKind.WRAPPER)
 
     def _open(self, bracket: str, start: int) -> None:
         self._value = OpenValue(
@@ -384,7 +386,7 @@ class Scanner:
         self._behind = len(self._between)
         if self._in_aside:
             self._in_aside = False
-            self._finds.mark(Kind.ASIDE_ENDS)
+            self._finds.mark(MarkKind.ASIDE_ENDS)
         else:
             self._finds.ends_draft = True
 
@@ -411,7 +413,7 @@ class Scanner:
                 return None
             case Progress.WRAPS:
                 self._between.append("wrapper")
-                self._finds.mark(Kind.WRAPPER)
+                self._finds.mark(MarkKind.WRAPPER)
             case Progress.ELEMENTS:
                 value.is_empty = False
                 self._take_elements(value)
@@ -435,7 +437,7 @@ class Scanner:
         elif value.members > 1:
             self._finds.wrapper(raw, value.raw.at, value_of(raw))
         elif value.is_empty:
-            self._finds.mark(Kind.NOTHING)
+            self._finds.mark(MarkKind.NOTHING)
 
     def _break(self, value: OpenValue, position: int) -> int:
         """Measure what is broken: of a wrapper no more than the element. A `[` in prose was prose."""
@@ -460,7 +462,7 @@ class Scanner:
             text = raw.until(window, position)
             if following := next_value(text, self._column):
                 return self._end_broken(text, raw.at, following, position)
-        self._damage = Damage(
+        self._damage = BrokenValue(
             stack, raw, self._column, awaits_value=value.awaits_value, in_string=value.in_string
         )
         self._mode = Scanner._measure

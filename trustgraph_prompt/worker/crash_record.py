@@ -22,7 +22,7 @@ import orjson
 from tenacity import wait_random, wait_random_exponential
 
 from trustgraph_prompt.broker import Broker, Message, Table
-from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.retrying import retrying
 from trustgraph_prompt.worker.backoff import through_outages
@@ -48,7 +48,7 @@ OUTAGE_PAUSES: Final = wait_random(0.5, 1.0)
 """Between two tries to write an entry: nothing begins before that."""
 
 
-class Solitude:
+class WorkAlone:
     """Lets messages be worked on side by side, or one alone; who waits to be alone goes before all others."""
 
     def __init__(self) -> None:
@@ -110,7 +110,7 @@ class Record:
         return Record({other: n for other, n in self.crashes.items() if other != id})
 
 
-class InWork:
+class CrashRecord:
     """What this worker has in work of one subscription, and what those that died had.
 
     `open` it before anything is received, `close` it when nothing is received any more: from then on a
@@ -120,9 +120,9 @@ class InWork:
     def __init__(
         self,
         broker: Broker,
-        producers: Producers,
+        producers: ProducerPool,
         topic: str,
-        solitude: Solitude,
+        solitude: WorkAlone,
         *,
         clock: Callable[[], float] = time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,

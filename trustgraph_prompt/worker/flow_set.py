@@ -11,11 +11,11 @@ from functools import partial
 from trustgraph_prompt.broker import Broker, Consumer, topics
 from trustgraph_prompt.errors import BrokerError, ConfigError
 from trustgraph_prompt.worker.backoff import unless_stopped, until_stopped
-from trustgraph_prompt.worker.crash_record import InWork, Solitude
+from trustgraph_prompt.worker.crash_record import CrashRecord, WorkAlone
 from trustgraph_prompt.worker.dead_letters import record
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ SECONDS_AFTER_A_DEFECT = 5.0
 """Before a flow that broke off is served anew."""
 
 
-class Serving:
+class FlowSet:
     """Serves a changing set of flows; one that cannot be served disturbs no other.
 
     `said` is told, by `flow <name>`, why a flow is not served. The provider of `desk` is asked for once for
@@ -43,7 +43,7 @@ class Serving:
     def __init__(
         self,
         broker: Broker,
-        desk: Desk,
+        desk: Services,
         said: MutableMapping[str, str],
         *,
         drain_timeout: float,
@@ -59,7 +59,7 @@ class Serving:
         self._ending: set[asyncio.Task[None]] = set()
         self._draining = asyncio.Event()
         # A request that is asked over a topic waits for a completion that may be served here.
-        self._requests, self._completions = Solitude(), Solitude()
+        self._requests, self._completions = WorkAlone(), WorkAlone()
 
     @property
     def flows(self) -> list[Flow]:
@@ -118,12 +118,12 @@ class Serving:
         running.task = asyncio.create_task(self._serve(running), name=what)
         return running
 
-    def _in_work(self, flow: Flow) -> InWork | None:
+    def _in_work(self, flow: Flow) -> CrashRecord | None:
         if not flow.input.persistent:
             return None
         solitude = self._completions if flow.input.kind == "text-completion" else self._requests
         topic = topics.in_work_topic(flow.input.topic, flow.input.subscription)
-        return InWork(self._broker, self._desk.producers, topic, solitude)
+        return CrashRecord(self._broker, self._desk.producers, topic, solitude)
 
     async def _serve(self, running: _Running) -> None:
         while not running.stopping.is_set():
@@ -224,7 +224,7 @@ class _Running:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     loop: FlowLoop = field(init=False)
     task: asyncio.Task[None] = field(init=False)
-    in_work: InWork | None = None
+    in_work: CrashRecord | None = None
 
     @property
     def topics(self) -> frozenset[str]:
@@ -232,7 +232,7 @@ class _Running:
         return self.flow.outputs.topics | ({self.in_work.topic} if self.in_work else set())
 
 
-async def _close(in_work: InWork | None) -> None:
+async def _close(in_work: CrashRecord | None) -> None:
     if in_work is not None:
         await in_work.close()
 

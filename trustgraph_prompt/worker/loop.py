@@ -13,7 +13,7 @@ from trustgraph_prompt.worker.backoff import unless_stopped
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.request.delivery import Delivery
 from trustgraph_prompt.worker.request.settle import Settler
-from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry import logs
 from trustgraph_prompt.worker.telemetry.tracing import Tell
 
@@ -33,7 +33,7 @@ class FlowLoop:
         self,
         flow: Flow,
         subscribe: Callable[[], Awaitable[Consumer | None]],
-        desk: Desk,
+        desk: Services,
         stopping: asyncio.Event | None = None,
     ) -> None:
         self._flow = flow

@@ -14,7 +14,7 @@ from functools import partial
 
 from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker import Broker, urls
-from trustgraph_prompt.broker.caller_pool import Callers
+from trustgraph_prompt.broker.caller_pool import CallerPool
 from trustgraph_prompt.llm import Limiter, Limits, Provider
 from trustgraph_prompt.llm.circuit import Circuit
 from trustgraph_prompt.worker.backoff import until_stopped
@@ -24,7 +24,7 @@ from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.providers import Providers
 from trustgraph_prompt.worker.telemetry import logs, tracing
-from trustgraph_prompt.worker.telemetry.call_metrics import Metered
+from trustgraph_prompt.worker.telemetry.call_metrics import CountedProvider
 from trustgraph_prompt.worker.telemetry.health import Health, lasting
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.tracing import Tracing
@@ -77,7 +77,7 @@ class Service:
         if self.processor is not None:
             self._theirs = TrustGraphMetrics(self.processor.id, self.metrics.registry, self.processor.facts)
         self.circuits.changed = self._show
-        self._callers = Callers()
+        self._callers = CallerPool()
         address = urls.address(self.broker) if isinstance(self.broker, str) else ""
         self._providers = Providers(self.provider, self._callers, address, self._dress)
         for flow in self.flows:
@@ -130,7 +130,7 @@ class Service:
 
     def _dress(self, flow: Flow, provider: Provider) -> Provider:
         ended = self._theirs.calls(flow, provider) if self._theirs else None
-        metered = Metered(self.tracing.provider(provider), self.metrics.calls, ended=ended)
+        metered = CountedProvider(self.tracing.provider(provider), self.metrics.calls, ended=ended)
         return Limiter(self.circuits.breaker(flow, provider, metered), self.limits)
 
     def _show(self, circuit: Circuit) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trustgraph_prompt.broker.caller_pool import Callers
+from trustgraph_prompt.broker.caller_pool import CallerPool
 from trustgraph_prompt.errors import FlowError
 from trustgraph_prompt.llm import Provider, TopicProvider, api_key
 from trustgraph_prompt.worker.flow import Flow, ProviderChoice, TopicChoice
@@ -23,7 +23,7 @@ class Providers:
     def __init__(
         self,
         default: Callable[[str | None], Provider],
-        callers: Callers,
+        callers: CallerPool,
         broker: str,
         dress: Callable[[Flow, Provider], Provider],
     ) -> None:

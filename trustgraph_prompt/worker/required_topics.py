@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.pulsar.admin import Layout, Topic
+from trustgraph_prompt.broker.pulsar.admin import RequiredTopics, Topic
 from trustgraph_prompt.worker.config.report_topic import REPORT
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
 
-def layout(flows: Iterable[Flow], config_topic: str) -> Layout:
+def layout(flows: Iterable[Flow], config_topic: str) -> RequiredTopics:
     """The topics that the flows and the config topic use. Raises `TopicInvalid` where a name is too long."""
     config = topics.resolve(config_topic)
-    return Layout.of(
+    return RequiredTopics.of(
         [
             Topic(config, table=True),
             Topic(config + REPORT, table=True),

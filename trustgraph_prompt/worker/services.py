@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from time import time
 
 from trustgraph_prompt.ask import Cache
-from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptSet
 from trustgraph_prompt.worker.circuits import Circuits
-from trustgraph_prompt.worker.crash_record import InWork
+from trustgraph_prompt.worker.crash_record import CrashRecord
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.request.journal import Journal
 from trustgraph_prompt.worker.telemetry.health import Health
@@ -22,7 +22,7 @@ from trustgraph_prompt.worker.telemetry.watch import Watch
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class Services:
     """The collaborators of the loops of one process; `prompts` has the current snapshot of each workspace.
 
     `in_work` is of one flow, None where nothing is delivered again after a crash. `failing` says of a flow
@@ -31,11 +31,11 @@ class Desk:
 
     prompts: Mapping[str, PromptSet]
     provider: Callable[[Flow], Provider]
-    producers: Producers
+    producers: ProducerPool
     metrics: Metrics
     journal: Journal = field(default_factory=Journal)
     cache: Cache | None = None
-    in_work: InWork | None = None
+    in_work: CrashRecord | None = None
     failing: dict[str, str] = field(default_factory=dict)
     circuits: Circuits = field(default_factory=Circuits)
     tracing: Tracing = field(default_factory=Tracing)

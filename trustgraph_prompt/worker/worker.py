@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from trustgraph_prompt import file_descriptors
 from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker import Broker
-from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker.backoff import until_stopped
@@ -18,9 +18,9 @@ from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic, Pro
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.config.trustgraph_service import ConfigService
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.flow_set import Serving
+from trustgraph_prompt.worker.flow_set import FlowSet
 from trustgraph_prompt.worker.loop import SECONDS_BEFORE_ANOTHER
-from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.tracing import Tracing
@@ -64,12 +64,12 @@ class Worker:
         self.health = health or Health()
         self.metrics = metrics or Metrics()
         self._flows = None if processor else list(flows)
-        self._producers = Producers(broker)
+        self._producers = ProducerPool(broker)
         self._unserved: dict[str, str] = {}
         # Flows from files must all be there. TrustGraph's come and go: one that is not holds up no other.
         said: MutableMapping[str, str] = self._unserved if processor else self.health.waiting
         self._watch = Watch(self.health, self.metrics, notes=said)
-        self._desk = Desk(
+        self._desk = Services(
             prompts,
             provider,
             self._producers,
@@ -79,7 +79,7 @@ class Worker:
             tracing=tracing or Tracing(),
             watch=self._watch,
         )
-        self.serving = Serving(broker, self._desk, said, drain_timeout=drain_timeout, released=released)
+        self.serving = FlowSet(broker, self._desk, said, drain_timeout=drain_timeout, released=released)
         self._config: ConfigTopic | ConfigService | None = None
         if processor:
             self._config = ConfigService(

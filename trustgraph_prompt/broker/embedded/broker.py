@@ -16,22 +16,22 @@ from trustgraph_prompt.broker.embedded.clients import (
     PersistentConsumer,
     VolatileConsumer,
 )
-from trustgraph_prompt.broker.embedded.connection import Link
+from trustgraph_prompt.broker.embedded.connection import Connection
 from trustgraph_prompt.broker.embedded.database_file import MEMORY
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.protocol import SubscriptionType
-from trustgraph_prompt.broker.shutdown import Ending, Handles, each
+from trustgraph_prompt.broker.shutdown import Handles, Shutdown, each
 from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 
 class EmbeddedBroker:
     """A broker in this process's memory, or in a file which several processes share."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Connection) -> None:
         self._link = link
         self._handles = Handles()
-        self._ending = Ending(lambda: each([self._handles.close, link.close]))
+        self._ending = Shutdown(lambda: each([self._handles.close, link.close]))
 
     @classmethod
     async def connect(cls, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> EmbeddedBroker:
@@ -41,7 +41,7 @@ class EmbeddedBroker:
         """
         if path != MEMORY and not Path(path).parent.is_dir():
             raise ConfigError("no such directory", where=f"embedded:{path}", found=str(Path(path).parent))
-        return cls(await Link.open(path, clock))
+        return cls(await Connection.open(path, clock))
 
     async def consumer(
         self, topic: str, subscription: str, *, type: SubscriptionType = "shared", buffer: int = 1000

@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
 from trustgraph_prompt.broker import envelope, topics
-from trustgraph_prompt.broker.embedded.connection import Link
+from trustgraph_prompt.broker.embedded.connection import Connection
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
-from trustgraph_prompt.broker.shutdown import Ending
+from trustgraph_prompt.broker.shutdown import Shutdown
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
 
 T = TypeVar("T")
@@ -27,14 +27,14 @@ _READ_UNSAID: Final = 1000
 class _Waiting:
     """Somebody who waits on topics: the bell, and what ends the wait."""
 
-    def __init__(self, link: Link, listener: Listener, topic: str) -> None:
+    def __init__(self, link: Connection, listener: Listener, topic: str) -> None:
         self.topic = topic
         self._link = link
         self._listener = listener
         self._bell = link.listen(listener)
         self._stopped = False
         self._closed = False
-        self._ending = Ending(self._leave)
+        self._ending = Shutdown(self._leave)
 
     async def close(self) -> None:
         self._closed = self._stopped = True
@@ -92,7 +92,7 @@ class _AnyConsumer(_Waiting, Generic[T]):
     """What consumers of both kinds of topic share: letters, and where they are from."""
 
     def __init__(
-        self, link: Link, listener: Listener, topic: str, subscription: str, take: Callable[[Store], T]
+        self, link: Connection, listener: Listener, topic: str, subscription: str, take: Callable[[Store], T]
     ) -> None:
         super().__init__(link, listener, topic)
         self.subscription = subscription
@@ -111,7 +111,7 @@ class _AnyConsumer(_Waiting, Generic[T]):
         await self._post(message, envelope.dead_letter(self, message, reason, properties), keep=True)
 
     async def _post(
-        self, message: Message, letter: envelope.Letter, *, after: float = 0.0, keep: bool = False
+        self, message: Message, letter: envelope.Envelope, *, after: float = 0.0, keep: bool = False
     ) -> None:
         """Publish the letter and acknowledge the message, both or neither."""
         envelope.check_size(letter.topic, letter.data, letter.key, letter.properties)
@@ -129,7 +129,7 @@ class _AnyConsumer(_Waiting, Generic[T]):
 class PersistentConsumer(_AnyConsumer[Message | float | None]):
     """Holds what it has received until it is acknowledged, retried or buried."""
 
-    def __init__(self, link: Link, listener: Listener, topic: str, subscription: str) -> None:
+    def __init__(self, link: Connection, listener: Listener, topic: str, subscription: str) -> None:
         super().__init__(link, listener, topic, subscription, lambda store: store.take(listener))
 
     async def receive(self) -> Message | None:
@@ -167,11 +167,11 @@ class PersistentConsumer(_AnyConsumer[Message | float | None]):
 class VolatileConsumer(_AnyConsumer[tuple[Message | None, bool]]):
     """Of a non-persistent topic: its buffer fills by itself, what leaves it is done with."""
 
-    def __init__(self, link: Link, listener: Listener, topic: str, subscription: str) -> None:
+    def __init__(self, link: Connection, listener: Listener, topic: str, subscription: str) -> None:
         super().__init__(
             link, listener, topic, subscription, lambda store: (store.draw(listener), self._stopped)
         )
-        self._stopping = Ending(self._stop)
+        self._stopping = Shutdown(self._stop)
 
     async def receive(self) -> Message | None:
         while not self._closed:
@@ -209,7 +209,7 @@ class VolatileConsumer(_AnyConsumer[tuple[Message | None, bool]]):
 class EmbeddedProducer:
     """Publishes on one topic; persistent messages are on the disk when `send` returns."""
 
-    def __init__(self, link: Link, topic: str, number: int) -> None:
+    def __init__(self, link: Connection, topic: str, number: int) -> None:
         self.topic = topic
         self._link = link
         self._number = number
@@ -245,7 +245,7 @@ class EmbeddedProducer:
 class EmbeddedReader(_Waiting):
     """Follows a persistent topic from a position."""
 
-    def __init__(self, link: Link, listener: Listener, topic: str, position: int) -> None:
+    def __init__(self, link: Connection, listener: Listener, topic: str, position: int) -> None:
         super().__init__(link, listener, topic)
         self._position = self._said = position
         self._ahead: deque[Message] = deque()

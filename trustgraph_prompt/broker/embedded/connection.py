@@ -13,9 +13,9 @@ from typing import Final, TypeVar
 
 from trustgraph_prompt.broker.embedded.database_file import MEMORY, FileGone
 from trustgraph_prompt.broker.embedded.engine import Effect, Engine
-from trustgraph_prompt.broker.embedded.peer_processes import Peers
+from trustgraph_prompt.broker.embedded.peer_processes import PeerProcesses
 from trustgraph_prompt.broker.embedded.store import Listener, Store
-from trustgraph_prompt.broker.shutdown import Ending, each
+from trustgraph_prompt.broker.shutdown import Shutdown, each
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 T = TypeVar("T")
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _PATROL_SECONDS: Final = 1.0
 
 
-class Link:
+class Connection:
     """A connection to the store. Waiting is an `asyncio.Event` that somebody's commit sets."""
 
     def __init__(self, path: str, clock: Callable[[], float]) -> None:
@@ -38,16 +38,16 @@ class Link:
         self.clock = clock
         self._engine = Engine(path, self._committed, clock)
         self._bells: defaultdict[int, set[asyncio.Event]] = defaultdict(set)
-        self._peers: Peers | None = None
+        self._peers: PeerProcesses | None = None
         self._patrol: asyncio.Task[None] | None = None
         self._patrol_early = asyncio.Event()
         self._owed: deque[Callable[[Store], None]] = deque()
         self._version = 0
         self._closed = False
-        self._ending = Ending(lambda: each([self._depart, self._end]))
+        self._ending = Shutdown(lambda: each([self._depart, self._end]))
 
     @classmethod
-    async def open(cls, path: str, clock: Callable[[], float]) -> Link:
+    async def open(cls, path: str, clock: Callable[[], float]) -> Connection:
         link = cls(path, clock)
         try:
             await link._start()
@@ -119,9 +119,9 @@ class Link:
         if self._peers:
             self._peers.close()
 
-    async def _appear(self) -> Peers:
+    async def _appear(self) -> PeerProcesses:
         """Take a place among the processes on the file."""
-        peers = Peers(self.path, self._ring_all)
+        peers = PeerProcesses(self.path, self._ring_all)
 
         def connect(store: Store) -> int:
             connection = store.connect()
@@ -166,7 +166,7 @@ class Link:
             except Exception as error:
                 _log.warning("%s: cannot look for processes that died: %s", self.path, error)
 
-    async def _look_around(self, peers: Peers) -> None:
+    async def _look_around(self, peers: PeerProcesses) -> None:
         """Free what the dead held, look for news, as a datagram may have been lost, and do what is owed."""
         version, connections = await self.run(
             lambda store: (store.version(), store.connections()), Effect.READ

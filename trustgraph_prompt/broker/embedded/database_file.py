@@ -23,7 +23,7 @@ class FileGone(BrokerUnavailable):
     """The path leads to this file no more: it was moved or deleted."""
 
 
-class Place:
+class DatabaseFile:
     """The place of a file that is open. An open file stays usable when it has lost its name, to no use."""
 
     def __init__(self, path: str) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from trustgraph_prompt.broker.embedded import schema
-from trustgraph_prompt.broker.embedded.database_file import Place
+from trustgraph_prompt.broker.embedded.database_file import DatabaseFile
 from trustgraph_prompt.broker.embedded.lock_holder import holder
 from trustgraph_prompt.broker.embedded.store import Store
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
@@ -104,7 +104,7 @@ class Engine:
     def _main(self) -> None:
         try:
             database = self._open()
-            self._place = Place(self._path)
+            self._place = DatabaseFile(self._path)
         except Exception as error:  # also a path that is none; whoever waits must be told
             self._refuse(BrokerUnavailable(f"{self._path}: cannot be opened: {error}"))
             return

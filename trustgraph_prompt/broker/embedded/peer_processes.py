@@ -20,7 +20,7 @@ from typing import Final
 _LONGEST_DIRECTORY: Final = 80
 
 
-class Peers:
+class PeerProcesses:
     """This process's socket, and what it knows of the others. `woken` runs in the event loop."""
 
     def __init__(self, database: str, woken: Callable[[], None]) -> None:

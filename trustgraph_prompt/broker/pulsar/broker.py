@@ -16,11 +16,11 @@ from trustgraph_prompt.broker.compacted_table import ReaderTable
 from trustgraph_prompt.broker.protocol import SubscriptionType
 from trustgraph_prompt.broker.pulsar.client_log import CLIENT_LOG
 from trustgraph_prompt.broker.pulsar.consumers import PersistentConsumer, VolatileConsumer
-from trustgraph_prompt.broker.pulsar.credentials import Access
+from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.broker.pulsar.errors import check_reachable, failures, translated
 from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
 from trustgraph_prompt.broker.pulsar.reader import PulsarReader
-from trustgraph_prompt.broker.shutdown import FAREWELL_SECONDS, Ending, Handles, each
+from trustgraph_prompt.broker.shutdown import FAREWELL_SECONDS, Handles, Shutdown, each
 from trustgraph_prompt.broker.urls import address, pulsar_hosts
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError, TopicInvalid
 
@@ -39,16 +39,16 @@ class PulsarBroker:
         self._url = url
         self._handles = Handles()
         self._closed = False
-        self._ending = Ending(self._end)
+        self._ending = Shutdown(self._end)
 
     @classmethod
-    async def connect(cls, url: str, *, access: Access | None = None) -> PulsarBroker:
+    async def connect(cls, url: str, *, access: Credentials | None = None) -> PulsarBroker:
         """Connect, and see that somebody answers. `access` is by default what the environment says.
 
         Raises `ConfigError` (the URL, the environment), `BrokerUnavailable`, `BrokerError` (access refused).
         """
         pulsar_hosts(url)
-        access = access or Access.from_environment()
+        access = access or Credentials.from_environment()
         try:
             with CLIENT_LOG.taking() as log:
                 client = Client(url, logger=log, **access.options())

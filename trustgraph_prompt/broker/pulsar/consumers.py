@@ -19,9 +19,9 @@ from trustgraph_prompt.broker.protocol import MAX_BUFFERED, Message, Subscriptio
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of, receipt_of
 from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
-from trustgraph_prompt.broker.pulsar.retry_topics import LetterBox
+from trustgraph_prompt.broker.pulsar.retry_topics import RetryTopics
 from trustgraph_prompt.broker.pulsar.subscription import PartitionConsumer, Receipt, Subscription
-from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, Ending, each, farewell
+from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, Shutdown, each, farewell
 from trustgraph_prompt.errors import BrokerClosed, BrokerError
 
 log = logging.getLogger(__name__)
@@ -34,9 +34,9 @@ class PulsarConsumer(ABC):
         self.topic = topic
         self.subscription = name
         self._joined = joined
-        self._letters = LetterBox(client)
+        self._letters = RetryTopics(client)
         self._closed = False
-        self._ending = Ending(self._end)
+        self._ending = Shutdown(self._end)
 
     @abstractmethod
     async def acknowledge(self, message: Message) -> None: ...
@@ -144,7 +144,7 @@ class VolatileConsumer(PulsarConsumer):
         self._failure: Exception | None = None
         self._stopped = False
         self._over = False
-        self._stopping = Ending(self._leave)
+        self._stopping = Shutdown(self._leave)
         self._pumps = [
             asyncio.create_task(self._take_in(place), name=f"pump of {place.topic}") for place in joined
         ]

@@ -25,7 +25,7 @@ KEY_FILE: Final = "PULSAR_TLS_KEY_FILE"
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class Credentials:
     """A token, a token's file (read again for every connection: it may rotate), or OAuth2 client credentials.
 
     `oauth2` has `issuer_url` and `private_key`, a file with `client_id` and `client_secret`; `audience` and
@@ -41,7 +41,7 @@ class Access:
     trust_file: Path | None = None
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Access:
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Credentials:
         """Raises `ConfigError`, which names the variable and never shows a token."""
 
         def path(name: str) -> Path | None:

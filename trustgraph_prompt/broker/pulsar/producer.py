@@ -15,11 +15,11 @@ from pulsar.asyncio import Client, PulsarException
 from trustgraph_prompt.broker import envelope
 from trustgraph_prompt.broker.pulsar.errors import translated, translating
 from trustgraph_prompt.broker.pulsar.messages import id_of
-from trustgraph_prompt.broker.shutdown import Ending, farewell
+from trustgraph_prompt.broker.shutdown import Shutdown, farewell
 from trustgraph_prompt.errors import BrokerClosed
 
 
-class InFlight:
+class SendLimit:
     """Who finds no room waits, in order. What is larger than all of it waits until it is alone."""
 
     def __init__(self, count: int, size: int) -> None:
@@ -80,9 +80,9 @@ class PulsarProducer:
     def __init__(self, producer: pulsar.asyncio.Producer, topic: str) -> None:
         self.topic = topic
         self._producer = producer
-        self._in_flight = InFlight(_PENDING, _PENDING_BYTES)
+        self._in_flight = SendLimit(_PENDING, _PENDING_BYTES)
         self._closed = False
-        self._ending = Ending(self._end)
+        self._ending = Shutdown(self._end)
 
     @classmethod
     async def open(cls, client: Client, topic: str, *, batch: bool = False) -> PulsarProducer:

@@ -17,7 +17,7 @@ from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, transl
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
 from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
 from trustgraph_prompt.broker.pulsar.subscription import DISCONNECTED_SECONDS, check_partitions, partitions_of
-from trustgraph_prompt.broker.shutdown import Ending, farewell
+from trustgraph_prompt.broker.shutdown import Shutdown, farewell
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 #: The client, which tells nobody that it lost a connection, waits at least a tenth of a second before it
@@ -48,7 +48,7 @@ class PulsarReader:
         self._lost: BrokerClosed | None = None
         self._closed = False
         self._watching = asyncio.create_task(self._watch()) if unbroken else None
-        self._ending = Ending(self._end)
+        self._ending = Shutdown(self._end)
 
     @classmethod
     async def open(

@@ -17,7 +17,7 @@ from typing import Final
 
 import pulsar
 
-from trustgraph_prompt.broker.pulsar.credentials import Access
+from trustgraph_prompt.broker.pulsar.credentials import Credentials
 
 LARGEST: Final = 64_000_000
 """Bytes of a message once it is unpacked. Of what is published here, none has more than 5 MB."""
@@ -49,7 +49,7 @@ def main() -> None:
     """Read a probe from standard input; write the id of each message that was received."""
     probe = Probe(**json.load(sys.stdin))
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
-    client = pulsar.Client(probe.url, logger=logger, **Access.from_environment().options())
+    client = pulsar.Client(probe.url, logger=logger, **Credentials.from_environment().options())
     consumer = client.subscribe(
         probe.topic,
         probe.subscription,

@@ -12,7 +12,7 @@ import pulsar
 from pulsar.asyncio import Client
 
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.envelope import Letter
+from trustgraph_prompt.broker.envelope import Envelope
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
 from trustgraph_prompt.broker.shutdown import ended_badly
@@ -23,7 +23,7 @@ from trustgraph_prompt.errors import BrokerError, SubscriptionBusy
 KEPT_SECONDS: Final = 1.0
 
 
-class LetterBox:
+class RetryTopics:
     """Posts letters. A letter topic's producer is opened for the first letter, once, however many come."""
 
     def __init__(self, client: Client) -> None:
@@ -32,7 +32,7 @@ class LetterBox:
         self._keeping: asyncio.Task[None] | None = None
         self._kept_until = 0.0
 
-    async def post(self, letter: Letter, after: float | None = None, *, retained: bool = False) -> None:
+    async def post(self, letter: Envelope, after: float | None = None, *, retained: bool = False) -> None:
         """Returns once the letter is durable; a `retained` one stays until somebody has dealt with it."""
         if retained:
             await self._retain(letter.topic)

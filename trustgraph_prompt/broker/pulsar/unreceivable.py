@@ -28,10 +28,10 @@ from trustgraph_prompt.broker import envelope, topics
 from trustgraph_prompt.broker.protocol import Message
 from trustgraph_prompt.broker.pulsar.admin import ADMIN_URL, PulsarAdmin, admin_of, admin_url
 from trustgraph_prompt.broker.pulsar.admin.plan import topic_path
-from trustgraph_prompt.broker.pulsar.credentials import Access
+from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.receipt_probe import Probe
-from trustgraph_prompt.broker.pulsar.retry_topics import LetterBox
+from trustgraph_prompt.broker.pulsar.retry_topics import RetryTopics
 from trustgraph_prompt.broker.pulsar.subscription import partitions_of
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 
@@ -57,7 +57,7 @@ _POSITION: Final = re.compile(r"\((\d+),(\d+),")
 _DEATHS: Final = (-signal.SIGABRT, -signal.SIGSEGV)
 
 
-class Position(NamedTuple):
+class EntryPosition(NamedTuple):
     """Of an entry in a topic."""
 
     ledger: int
@@ -68,7 +68,7 @@ async def bury_unreceivable(
     client: Client, url: str, topic: str, subscription: str, consumers: int, properties: Mapping[str, str]
 ) -> list[str]:
     """What `Broker.bury_unreceivable` promises. Raises `BrokerError`, `ConfigError`."""
-    access = Access.from_environment()
+    access = Credentials.from_environment()
     buried: list[str] = []
     try:
         async with (
@@ -125,9 +125,9 @@ class Backlog:
 
     ledgers: Mapping[int, int]
     """How many entries each has, in order."""
-    begin: Position
+    begin: EntryPosition
     """All up to here are acknowledged."""
-    done: tuple[tuple[Position, Position], ...]
+    done: tuple[tuple[EntryPosition, EntryPosition], ...]
     """And all of each of these ranges, from behind the first position to the second."""
 
     @classmethod
@@ -141,30 +141,30 @@ class Backlog:
             ledgers[list(ledgers)[-1]] = internal["currentLedgerEntries"]
         ledger, _, entry = cursor["markDeletePosition"].partition(":")
         ranges = _RANGE.findall(cursor.get("individuallyDeletedMessages", ""))
-        done = tuple((Position(int(a), int(b)), Position(int(c), int(d))) for a, b, c, d in ranges)
-        return cls(ledgers, Position(int(ledger), int(entry)), done)
+        done = tuple((EntryPosition(int(a), int(b)), EntryPosition(int(c), int(d))) for a, b, c, d in ranges)
+        return cls(ledgers, EntryPosition(int(ledger), int(entry)), done)
 
-    def after(self, position: Position) -> Position | None:
+    def after(self, position: EntryPosition) -> EntryPosition | None:
         """The next entry; None at the end."""
         if position.entry + 1 < self.ledgers.get(position.ledger, 0):
-            return Position(position.ledger, position.entry + 1)
+            return EntryPosition(position.ledger, position.entry + 1)
         later = [ledger for ledger, entries in self.ledgers.items() if ledger > position.ledger and entries]
-        return Position(later[0], 0) if later else None
+        return EntryPosition(later[0], 0) if later else None
 
-    def entries(self, first: Position) -> Iterator[Position]:
+    def entries(self, first: EntryPosition) -> Iterator[EntryPosition]:
         """From that one on."""
-        entry: Position | None = first
+        entry: EntryPosition | None = first
         while entry is not None:
             yield entry
             entry = self.after(entry)
 
-    def is_done(self, position: Position) -> bool:
+    def is_done(self, position: EntryPosition) -> bool:
         index = bisect_right(self.done, position, key=lambda each: each[0]) - 1
         return position <= self.begin or (
             index >= 0 and self.done[index][0] < position <= self.done[index][1]
         )
 
-    def undone(self, first: Position) -> Iterator[Position]:
+    def undone(self, first: EntryPosition) -> Iterator[EntryPosition]:
         """What the subscription has not acknowledged, from that entry on."""
         return (entry for entry in self.entries(first) if not self.is_done(entry))
 
@@ -220,11 +220,11 @@ class _Search:
         internal = await self._admin.get(f"{self._path}/internalStats", dict)
         return Backlog.of(internal or {}, self.subscription)
 
-    async def _kills(self, entry: Position) -> bool:
+    async def _kills(self, entry: EntryPosition) -> bool:
         """Whether two processes have died that received this entry and no other."""
         return (await self._receive(entry, None))[1] and (await self._receive(entry, None))[1]
 
-    async def _stands_alone(self, entry: Position) -> bool:
+    async def _stands_alone(self, entry: EntryPosition) -> bool:
         """Whether it is no chunk of a message: without its first chunk the broker would go past no other."""
         backlog = await self._backlog()
         after = backlog.after(entry) if backlog else None
@@ -233,14 +233,16 @@ class _Search:
         received, _ = await self._receive(after, None)
         return received == after
 
-    def _in_chunks(self, entry: Position) -> str:
+    def _in_chunks(self, entry: EntryPosition) -> str:
         return (
             f"{self._partition}: message {entry.ledger}:{entry.entry} kills whoever receives it, and is "
             "perhaps one of several chunks, which only the broker can skip: pulsar-admin topics skip "
             f"--subscription {self.subscription} --count <chunks> {self._partition}"
         )
 
-    async def _receive(self, first: Position, last: Position | None) -> tuple[Position | None, bool]:
+    async def _receive(
+        self, first: EntryPosition, last: EntryPosition | None
+    ) -> tuple[EntryPosition | None, bool]:
         """The last that a process of ours has received, and whether it has died of what came then.
 
         Without a `last` it receives the first and nothing else. Raises `BrokerError` where it could not.
@@ -267,13 +269,13 @@ class _Search:
             why = errors.decode(errors="replace").strip().rpartition("\n")[2]
             raise BrokerError(f"{self._partition}: the process that was to receive failed: {why}")
         ids = _POSITION.findall(told.decode())
-        return Position(int(ids[-1][0]), int(ids[-1][1])) if ids else None, code in _DEATHS
+        return EntryPosition(int(ids[-1][0]), int(ids[-1][1])) if ids else None, code in _DEATHS
 
-    async def _bury(self, position: Position, properties: Mapping[str, str]) -> str:
+    async def _bury(self, position: EntryPosition, properties: Mapping[str, str]) -> str:
         """Who acknowledges need not have received."""
         message = Message(b"", self.topic, f"{position.ledger}:{position.entry}:{self._index}:-1")
         reason = f"whoever receives it dies: it takes more memory than a message may ({self._partition})"
-        letters = LetterBox(self._client)
+        letters = RetryTopics(self._client)
         try:
             await letters.post(envelope.dead_letter(self, message, reason, properties), retained=True)
         finally:

@@ -17,7 +17,7 @@ from trustgraph_prompt.errors import (
     excerpt,
     without_frames,
 )
-from trustgraph_prompt.llm.delta_accumulator import Heard
+from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.llm.records import ToolCall
 from trustgraph_prompt.reader import Outcome, Stage, read
 from trustgraph_prompt.reader.reading import steps
@@ -37,7 +37,7 @@ class Expected:
     extract: bool
 
 
-async def check_tool_calls(answer: Heard, tools: Contracts) -> None:
+async def check_tool_calls(answer: DeltaAccumulator, tools: Contracts) -> None:
     """Raises `ProviderInvalidResponse` for a call that no tool takes, or that no tool's message can answer.
 
     Of a provider that broke off everything is taken as it is.
@@ -52,13 +52,13 @@ async def check_tool_calls(answer: Heard, tools: Contracts) -> None:
         ids.add(call.id)
 
 
-async def read_content(answer: Heard, expected: Expected) -> Outcome:
+async def read_content(answer: DeltaAccumulator, expected: Expected) -> Outcome:
     """What the content says; an instance where the contract is of a type."""
     effort = steps(len(answer.text), expected.contract)
     return await beside(partial(_read_content, answer, expected), effort)
 
 
-def _read_content(answer: Heard, expected: Expected) -> Outcome:
+def _read_content(answer: DeltaAccumulator, expected: Expected) -> Outcome:
     outcome = read(answer.text, expected.contract, finish_reason=answer.finish_reason)
     native = outcome.stage is Stage.DIRECT and answer.schema_path in ("strict", "native")
     match answer.finish_reason:

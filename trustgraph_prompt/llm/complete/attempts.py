@@ -12,7 +12,7 @@ from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, StructuredOutputInvalid
 from trustgraph_prompt.llm.complete.answer_check import Contracts, Expected, check_tool_calls, read_content
 from trustgraph_prompt.llm.complete.message_parsing import text
-from trustgraph_prompt.llm.delta_accumulator import Heard
+from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.llm.records import Call, Delta, Message
 from trustgraph_prompt.llm.response import Response
 from trustgraph_prompt.llm.retry import RetryPolicy, transient
@@ -43,7 +43,7 @@ class Completion:
         self._calls: list[CallReport] = []
         self._messages = list(call.messages)
         self._tokens = 0
-        self._last = Heard()
+        self._last = DeltaAccumulator()
         self._wrong: StructuredOutputInvalid | None = None  # what the model is told of next
 
     async def response(self) -> Response[Any]:
@@ -81,7 +81,7 @@ class Completion:
             config=self._policy.config(self._call.config, attempt),
             labels={"why": why},
         )
-        answer = self._last = Heard()
+        answer = self._last = DeltaAccumulator()
         problem: str | None = None
         try:
             problem = await self._hear(call, answer)
@@ -102,7 +102,7 @@ class Completion:
                 self._wrong = error
             raise
 
-    async def _hear(self, call: Call, answer: Heard) -> str | None:
+    async def _hear(self, call: Call, answer: DeltaAccumulator) -> str | None:
         """Take in the whole stream; what broke once the answer had ended is told, and no failure."""
         try:
             async with aclosing(self._stream(call)) as deltas:
@@ -116,7 +116,7 @@ class Completion:
             return _named(error)
         return None
 
-    async def _judged(self, answer: Heard) -> Response[Any]:
+    async def _judged(self, answer: DeltaAccumulator) -> Response[Any]:
         response: Response[Any] = Response(
             Message("assistant", answer.text, answer.tool_calls),
             answer.finish_reason,

@@ -12,7 +12,7 @@ import orjson
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderInvalidResponse, excerpt
 from trustgraph_prompt.llm.openai.errors import Refusal
-from trustgraph_prompt.llm.openai.tool_calls import ToolCalls, WholeText
+from trustgraph_prompt.llm.openai.tool_calls import TextAssembler, ToolCalls
 from trustgraph_prompt.llm.records import Delta, FinishReason, SchemaPath
 
 #: Bytes after which it is counted what is held besides the answer (log probabilities and the like); half of
@@ -113,7 +113,9 @@ class AnswerDecoder:
     def __init__(self, schema_path: SchemaPath | None = None) -> None:
         self._schema_path = schema_path
         self._tool_calls = ToolCalls()
-        self._texts = {key: WholeText() for key in ("content", "refusal", "reasoning_content", "reasoning")}
+        self._texts = {
+            key: TextAssembler() for key in ("content", "refusal", "reasoning_content", "reasoning")
+        }
         self._body = Body()
         self._size = 0
         self._finish_reason: FinishReason | None = None

@@ -25,7 +25,7 @@ from trustgraph_prompt.llm.openai.connections import Connections
 from trustgraph_prompt.llm.openai.errors import Refusal
 from trustgraph_prompt.llm.openai.secrets import Secrets
 from trustgraph_prompt.llm.openai.sse import EventStream, EventTooLarge
-from trustgraph_prompt.llm.timeout import Patience, Timeout
+from trustgraph_prompt.llm.timeout import CallDeadline, Timeout
 
 #: Bytes of a body that comes in one piece, and of one that explains an error.
 MAX_BODY = 64 * 1024 * 1024
@@ -81,7 +81,7 @@ class Server:
 
     @asynccontextmanager
     async def send(
-        self, body: bytes | None, patience: Patience, path: str = _COMPLETIONS
+        self, body: bytes | None, patience: CallDeadline, path: str = _COMPLETIONS
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The response to a POST, or to a GET where there is no body; its own body is still to be read.
 
@@ -154,7 +154,7 @@ class Server:
             raise ProviderInvalidRequest(f"the request cannot be sent: {error}") from None
 
 
-async def beginning_of(response: aiohttp.ClientResponse, patience: Patience) -> bytes:
+async def beginning_of(response: aiohttp.ClientResponse, patience: CallDeadline) -> bytes:
     """The body up to where it says something; white space keeps connections open meanwhile."""
     head, chunk = bytearray(), b""
     while not chunk.strip() and len(head) < _MAX_PADDING:
@@ -165,7 +165,7 @@ async def beginning_of(response: aiohttp.ClientResponse, patience: Patience) -> 
     return bytes(head)
 
 
-async def body_of(response: aiohttp.ClientResponse, patience: Patience, head: bytes = b"") -> bytes:
+async def body_of(response: aiohttp.ClientResponse, patience: CallDeadline, head: bytes = b"") -> bytes:
     """The whole body, of which `head` has been read, or the first `MAX_BODY` bytes of it."""
 
     async def rest() -> bytes:
@@ -178,7 +178,7 @@ async def body_of(response: aiohttp.ClientResponse, patience: Patience, head: by
 
 
 async def events_of(
-    response: aiohttp.ClientResponse, patience: Patience, head: bytes
+    response: aiohttp.ClientResponse, patience: CallDeadline, head: bytes
 ) -> AsyncGenerator[list[bytes], None]:
     """The data of each event up to `[DONE]`, as they come, several at a time; `head` has been read.
 
@@ -210,7 +210,7 @@ async def events_of(
         raise ProviderInvalidResponse(f"HTTP 200, and no answer in {found}")
 
 
-async def _explanation(response: aiohttp.ClientResponse, patience: Patience) -> bytes:
+async def _explanation(response: aiohttp.ClientResponse, patience: CallDeadline) -> bytes:
     """What the body of an error says, as far as it comes."""
     body = bytearray()
     with suppress(TimeoutError, aiohttp.ClientError, OSError):

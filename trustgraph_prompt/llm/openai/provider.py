@@ -23,7 +23,7 @@ from trustgraph_prompt.llm.openai.http import TROUBLE, Server, beginning_of, bod
 from trustgraph_prompt.llm.openai.request import Dialect, Prefill
 from trustgraph_prompt.llm.openai.schema import SchemaPaths, Wanted, told_in_words
 from trustgraph_prompt.llm.records import Call, Delta, Identity, SchemaPath
-from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, Patience, Timeout
+from trustgraph_prompt.llm.timeout import DEFAULT_TIMEOUT, CallDeadline, Timeout
 from trustgraph_prompt.llm.token_estimates import estimate_question
 
 _SHOWN = 5
@@ -157,7 +157,7 @@ class OpenAIProvider(Completer):
         `ProviderModelNotLoaded`, `ProviderUnavailable` and so on. Calls nothing that costs.
         """
         seconds = min(_READY, self._timeout.first, self._timeout.total)
-        patience = Patience(replace(self._timeout, first=seconds, total=seconds))
+        patience = CallDeadline(replace(self._timeout, first=seconds, total=seconds))
         try:
             async with self._server.send(None, patience, "/models") as response:
                 return check_models(await body_of(response, patience), model or self.model)
@@ -175,10 +175,10 @@ class OpenAIProvider(Completer):
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    def _patience(self, call: Call) -> Patience:
+    def _patience(self, call: Call) -> CallDeadline:
         # what does not stream begins when it ends
         timeout = self._timeout if call.stream else replace(self._timeout, first=self._timeout.total)
-        return Patience(timeout)
+        return CallDeadline(timeout)
 
     def _schema_paths_of(self, model: str | None) -> SchemaPaths:
         """What is known of the model: the provider's own, or the other one that a call names."""
@@ -197,7 +197,7 @@ class OpenAIProvider(Completer):
         return wanted, known.to_try(wanted)
 
     async def _answer(
-        self, call: Call, wanted: Wanted | None, path: SchemaPath | None, patience: Patience
+        self, call: Call, wanted: Wanted | None, path: SchemaPath | None, patience: CallDeadline
     ) -> AsyncGenerator[Delta, None]:
         """The answer on one path."""
         decoder = AnswerDecoder(path)

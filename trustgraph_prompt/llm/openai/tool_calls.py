@@ -11,7 +11,7 @@ from trustgraph_prompt.llm.records import FinishReason, ToolCall
 from trustgraph_prompt.reader.decode import NotJson, decode
 
 
-class WholeText:
+class TextAssembler:
     """Takes the pieces of a text and gives what is whole of it."""
 
     def __init__(self) -> None:

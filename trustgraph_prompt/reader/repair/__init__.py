@@ -12,13 +12,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trustgraph_prompt.reader.repair.brackets import NOTHING
-from trustgraph_prompt.reader.repair.edits import Doubts, Edit, Effort, Unmendable, other_ways
+from trustgraph_prompt.reader.repair.edits import Ambiguities, Edit, RepairBudget, Unrepairable, other_ways
 from trustgraph_prompt.reader.repair.notation import Notation, Rewritten, notation_at
-from trustgraph_prompt.reader.repair.parser import Descent
+from trustgraph_prompt.reader.repair.parser import Parser
 from trustgraph_prompt.reader.repair.prose_brackets import is_meant
-from trustgraph_prompt.reader.repair.value_starts import Root, Roots
+from trustgraph_prompt.reader.repair.value_starts import ValueStart, ValueStarts
 
-__all__ = ["Edit", "Effort", "Mended", "Root", "Roots", "Unmendable", "mend", "readings"]
+__all__ = [
+    "Edit",
+    "RepairBudget",
+    "RepairedValue",
+    "Unrepairable",
+    "ValueStart",
+    "ValueStarts",
+    "mend",
+    "readings",
+]
 
 _NO_NAMES: frozenset[str] = frozenset()
 _CHARACTERS_A_STEP = 100  # that are read in runs
@@ -27,7 +36,7 @@ _SEGMENT = 4096  # characters of another notation that are read at first, to fin
 
 
 @dataclass(frozen=True, slots=True)
-class Mended:
+class RepairedValue:
     """A value, where it ends, what was done to read it, and whether the text ended within it.
 
     `dropped` is whether what the text ended with was left out, `half` whether it is text that may go on.
@@ -44,11 +53,11 @@ class Mended:
 
 def mend(
     text: str, start: int = 0, *, names: frozenset[str] = _NO_NAMES, max_depth: int = 200
-) -> Mended | None:
+) -> RepairedValue | None:
     """The likeliest reading of the value whose `{` or `[` is at `start`; None where no value was meant.
 
     `names` are the properties that a schema declares: they decide what is a key where quotes are missing.
-    Raises `Unmendable`.
+    Raises `Unrepairable`.
     """
     return next(readings(text, start, names=names, max_depth=max_depth), None)
 
@@ -61,27 +70,27 @@ def readings(
     names: frozenset[str] = _NO_NAMES,
     max_depth: int = 200,
     limit: int = 16,
-    effort: Effort | None = None,
-) -> Iterator[Mended]:
+    effort: RepairBudget | None = None,
+) -> Iterator[RepairedValue]:
     """At most `limit` readings of the value at `start`, the likeliest first.
 
     The others read the doubtful places in another way: all of a kind at once, then each alone. `lost` is the
     bracket that is missing at `start`. `effort` bounds them all, and may be shared with other values. Raises
-    `Unmendable` where there is no reading, and where effort is spent.
+    `Unrepairable` where there is no reading, and where effort is spent.
     """
-    effort = effort or Effort()
+    effort = effort or RepairBudget()
     effort.spend(start)
     if not lost and not is_meant(text, start):
         return
     reader = _Reader(text, start, lost, names, max_depth, effort)
-    doubts = Doubts({})
+    doubts = Ambiguities({})
     first = reader.read(doubts)
     if first is None:
         return
     yield first
     for taken in other_ways(doubts.met)[: limit - 1]:
         effort.spend(start, (first.end - start) // _CHARACTERS_A_STEP)
-        other = reader.read(Doubts(taken))
+        other = reader.read(Ambiguities(taken))
         if other is not None:
             yield other
 
@@ -95,14 +104,14 @@ class _Reader:
     lost: str
     names: frozenset[str]
     max_depth: int
-    effort: Effort
+    effort: RepairBudget
 
-    def read(self, doubts: Doubts) -> Mended | None:
+    def read(self, doubts: Ambiguities) -> RepairedValue | None:
         if notation := notation_at(self.text, self.start):
             return self._read_notation(notation, doubts)
         return self._descend(self.text, self.start, doubts)
 
-    def _read_notation(self, notation: Notation, doubts: Doubts) -> Mended | None:
+    def _read_notation(self, notation: Notation, doubts: Ambiguities) -> RepairedValue | None:
         """The value in another notation; no more of the text than it needs is rewritten."""
         text, start, size = self.text, self.start, _SEGMENT
         while True:
@@ -111,8 +120,8 @@ class _Reader:
             plain = Rewritten(text[start : start + size], notation)
             try:
                 mended = self._descend(plain.text, 0, doubts)
-            except Unmendable as refused:
-                raise Unmendable(str(refused), start + plain.source(refused.offset)) from None
+            except Unrepairable as refused:
+                raise Unrepairable(str(refused), start + plain.source(refused.offset)) from None
             if mended is None:
                 return None
             if not mended.cut or start + size >= len(text):
@@ -121,9 +130,11 @@ class _Reader:
                 return replace(mended, end=start + plain.source(mended.end), edits=tuple(edits))
             size *= 4
 
-    def _descend(self, text: str, start: int, doubts: Doubts) -> Mended | None:
-        descent = Descent(text, self.names, doubts, self.effort, self.max_depth)
+    def _descend(self, text: str, start: int, doubts: Ambiguities) -> RepairedValue | None:
+        descent = Parser(text, self.names, doubts, self.effort, self.max_depth)
         value = descent.read(start, self.lost)
         if value is NOTHING:
             return None
-        return Mended(value, descent.end, tuple(descent.edits), descent.cut, descent.dropped, descent.half)
+        return RepairedValue(
+            value, descent.end, tuple(descent.edits), descent.cut, descent.dropped, descent.half
+        )

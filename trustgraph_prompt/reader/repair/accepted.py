@@ -9,7 +9,15 @@ from typing import Any, Generic, TypeVar
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.reader.json_in_strings import opened
-from trustgraph_prompt.reader.repair import Edit, Effort, Mended, Root, Roots, Unmendable, readings
+from trustgraph_prompt.reader.repair import (
+    Edit,
+    RepairBudget,
+    RepairedValue,
+    Unrepairable,
+    ValueStart,
+    ValueStarts,
+    readings,
+)
 
 Fit = TypeVar("Fit")
 
@@ -33,7 +41,7 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Meant(Generic[Fit]):
+class AcceptedReading(Generic[Fit]):
     """Where a value begins, and whether in a code fence; the reading that fits, else the likeliest one."""
 
     start: int
@@ -47,7 +55,7 @@ class Repair:
 
     def __init__(self, contract: Contract) -> None:
         self._contract = contract
-        self._effort = Effort()
+        self._effort = RepairBudget()
 
     def object(self, raw: str, ends_text: bool) -> Reading | None:
         """The object that broken text was meant to be, as the contract accepts it.
@@ -56,7 +64,7 @@ class Repair:
         be cut, and nothing was left out for what it ends in.
         """
         try:
-            for mended in self._readings(raw, Root(0, "", fenced=False)):
+            for mended in self._readings(raw, ValueStart(0, "", fenced=False)):
                 if mended.cut and (ends_text or mended.dropped or not mended.value):
                     continue
                 self._judge(0, mended.end)
@@ -69,16 +77,18 @@ class Repair:
                         if accepted:
                             edits = tuple(sorted((*mended.edits, *found.edits(raw, 0))))
                             return Reading(value, mended.end, edits, cut=False)
-        except Unmendable:
+        except Unrepairable:
             pass
         return None
 
-    def values(self, text: str, start: int, fits: Callable[[Any], Fit | None]) -> Iterator[Meant[Fit]]:
+    def values(
+        self, text: str, start: int, fits: Callable[[Any], Fit | None]
+    ) -> Iterator[AcceptedReading[Fit]]:
         """The values that stand in `text` from `start` on, broken ones too, none within another.
 
         Of a cut one there are readings without what stands under the cut, too.
         """
-        roots = Roots(text, start)
+        roots = ValueStarts(text, start)
         whole = roots.first()
         root = whole or roots.next(start)
         while root is not None and not self._effort.spent:
@@ -90,8 +100,8 @@ class Repair:
             root = roots.next(end)
 
     def _value(
-        self, text: str, root: Root, fits: Callable[[Any], Fit | None]
-    ) -> tuple[Meant[Fit] | None, int]:
+        self, text: str, root: ValueStart, fits: Callable[[Any], Fit | None]
+    ) -> tuple[AcceptedReading[Fit] | None, int]:
         """What is meant by a root, if anything, and from where on the text is still to be read."""
         likeliest: Reading | None = None
         end = root.start + 1
@@ -103,15 +113,15 @@ class Repair:
                 if fit is not None and reading.longer is not None and fits(reading.longer) is None:
                     continue  # it would be accepted for where the text happens to end
                 if fit is not None:
-                    return Meant(root.start, root.fenced, reading, fit), max(end, reading.end)
+                    return AcceptedReading(root.start, root.fenced, reading, fit), max(end, reading.end)
                 likeliest = likeliest or reading
-        except Unmendable as refused:
+        except Unrepairable as refused:
             end = max(end, refused.offset)
         if likeliest is None:
             return None, end
-        return Meant(root.start, root.fenced, likeliest, None), max(end, likeliest.end)
+        return AcceptedReading(root.start, root.fenced, likeliest, None), max(end, likeliest.end)
 
-    def _readings(self, text: str, root: Root) -> Iterator[Mended]:
+    def _readings(self, text: str, root: ValueStart) -> Iterator[RepairedValue]:
         return readings(
             text,
             root.start,
@@ -122,18 +132,18 @@ class Repair:
         )
 
     def _judge(self, start: int, end: int) -> None:
-        """Raises `Unmendable` where there is no effort left to hold a value against the contract."""
+        """Raises `Unrepairable` where there is no effort left to hold a value against the contract."""
         self._effort.spend(end, 1 + (end - start) // _CHARACTERS_A_STEP)
 
 
-def _is_whole(text: str, root: Root, reading: Reading) -> bool:
+def _is_whole(text: str, root: ValueStart, reading: Reading) -> bool:
     """Whether a reading without its first bracket makes sense: what else is there for a list?"""
     if root.lost == "[" and len(reading.value) < 2:
         return False
     return root.lost == "{" or not text[reading.end :].strip(" \t\r\n;`)")
 
 
-def _with_less(mended: Mended) -> Iterator[Reading]:
+def _with_less(mended: RepairedValue) -> Iterator[Reading]:
     """The reading; of a cut one also those without its last member, without what holds that, and so on."""
     if not mended.cut:
         yield Reading(mended.value, mended.end, mended.edits, cut=False)

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
-from trustgraph_prompt.reader.repair.edits import Doubts, Effort
+from trustgraph_prompt.reader.repair.edits import Ambiguities, RepairBudget
 from trustgraph_prompt.reader.repair.grammar import (
     COMMA,
     QUOTED_KEY,
     Names,
-    Place,
+    Within,
     begins_member,
     is_stop,
     may_begin_member,
@@ -55,7 +55,7 @@ class Half(Enum):
     LITERAL = auto()
 
 
-class Bare(NamedTuple):
+class BareValue(NamedTuple):
     """A value without quotes, where what follows begins, and what was wrong.
 
     `half`: the text ends with it, and another value begins so.
@@ -67,31 +67,31 @@ class Bare(NamedTuple):
     half: Half | None = None
 
 
-class Words:
+class BareValues:
     """Reads the values without quotes of one text."""
 
-    def __init__(self, text: str, names: Names, doubts: Doubts, effort: Effort) -> None:
+    def __init__(self, text: str, names: Names, doubts: Ambiguities, effort: RepairBudget) -> None:
         self._text = text
         self._names = names
         self._doubts = doubts
         self._effort = effort
 
-    def read(self, start: int, place: Place, brackets: Sequence[str]) -> Bare:
+    def read(self, start: int, place: Within, brackets: Sequence[str]) -> BareValue:
         """The value that begins at `start`; `brackets` are those that are missing around it."""
         text = self._text
-        plain = _PLAIN.match(text, start) or (place is Place.ELEMENT and _PLAIN_OF_MANY.match(text, start))
-        if plain and not (place is Place.MEMBER and _GROUPED.match(text, plain.end())):
+        plain = _PLAIN.match(text, start) or (place is Within.ELEMENT and _PLAIN_OF_MANY.match(text, start))
+        if plain and not (place is Within.MEMBER and _GROUPED.match(text, plain.end())):
             end = after = plain.end()
         else:
             end, after = self._extent(start, place, brackets)
         raw = text[start:end].strip(_AROUND)
         if end < after:
-            return Bare(raw, after, "a string without its beginning")
+            return BareValue(raw, after, "a string without its beginning")
         value, flaw = self.meaning(raw, start)
         if after < len(text):
-            return Bare(value, after, flaw)
+            return BareValue(value, after, flaw)
         half = Half.LITERAL if _HALF_LITERAL.fullmatch(raw) else None
-        return Bare(value, after, flaw, Half.NUMBER if _HALF_NUMBER.fullmatch(raw) else half)
+        return BareValue(value, after, flaw, Half.NUMBER if _HALF_NUMBER.fullmatch(raw) else half)
 
     def meaning(self, raw: str, start: int) -> tuple[Any, str]:
         """What `raw` stands for, and what is wrong with it."""
@@ -117,7 +117,7 @@ class Words:
             return raw, "a number too large"
         return raw, "text without quotes"
 
-    def _extent(self, start: int, place: Place, brackets: Sequence[str]) -> tuple[int, int]:
+    def _extent(self, start: int, place: Within, brackets: Sequence[str]) -> tuple[int, int]:
         """Where text without quotes ends, and where what follows it begins: behind a quote that closes it."""
         text = self._text
         quotation = False
@@ -135,18 +135,18 @@ class Words:
                     return position, position + 1
                 quotation = not quotation
             elif mark in COMMA:
-                if (place is Place.ELEMENT and mark != ";") or (
-                    place is Place.MEMBER and self._follows(position, place)
+                if (place is Within.ELEMENT and mark != ";") or (
+                    place is Within.MEMBER and self._follows(position, place)
                 ):
                     return position, position
             elif mark == "\n":
                 if (
-                    place is Place.ELEMENT
+                    place is Within.ELEMENT
                     or self._is_complete(start, position)
                     or self._follows(position, place)
                 ):
                     return position, position
-            elif mark == ":" and place is Place.MEMBER:
+            elif mark == ":" and place is Within.MEMBER:
                 word = _WORD_BEFORE.search(text, max(start, position - 90), position)
                 if word and (word[1] in self._names or self._is_complete(start, word.start())):
                     return word.start(), word.start()
@@ -154,18 +154,18 @@ class Words:
                 return position, position
             position += 1
 
-    def _follows(self, position: int, place: Place, *, closing: bool = False) -> bool:
+    def _follows(self, position: int, place: Within, *, closing: bool = False) -> bool:
         """Whether the text ends before a line end, a comma or a quote at `position`, by what follows it."""
         text = self._text
         position, mark = next_mark(text, position)
         comma = mark != "" and mark in COMMA
-        if comma and place is Place.MEMBER and _ASSIGNED.match(text, position + 1):
+        if comma and place is Within.MEMBER and _ASSIGNED.match(text, position + 1):
             return True
         while mark and mark in COMMA:
             position, mark = next_mark(text, position + 1)
         if mark == "" or mark in "}]{" or is_stop(text, position):
             return True
-        if place is Place.ELEMENT:
+        if place is Within.ELEMENT:
             return comma
         if comma or not closing:
             member = may_begin_member if comma else begins_member

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trustgraph_prompt.reader.repair.edits import Unmendable
+from trustgraph_prompt.reader.repair.edits import Unrepairable
 from trustgraph_prompt.reader.repair.grammar import (
     CLOSERS,
     COMMA,
@@ -68,9 +68,9 @@ class Brackets:
         self._max_depth = max_depth
 
     def begin(self, bracket: str, start: int, *, called: bool = False) -> Open:
-        """Raises `Unmendable` where the nesting is too deep."""
+        """Raises `Unrepairable` where the nesting is too deep."""
         if len(self.open) >= self._max_depth:
-            raise Unmendable(f"nested deeper than {self._max_depth} levels", start)
+            raise Unrepairable(f"nested deeper than {self._max_depth} levels", start)
         self.open.append(Open(bracket, start, called=called))
         self.missing.append(CLOSERS[bracket])
         return self.open[-1]

@@ -16,7 +16,7 @@ class Edit(NamedTuple):
     what: str
 
 
-class Doubt(NamedTuple):
+class Ambiguity(NamedTuple):
     """A place of the text that can be read in several ways; the first is the likeliest."""
 
     what: str
@@ -24,27 +24,27 @@ class Doubt(NamedTuple):
     ways: int
 
 
-class Doubts:
+class Ambiguities:
     """Settles each doubt as `taken` says, for its place or for all of its kind; else the likeliest way."""
 
     MOST = 64  # remembered
 
     def __init__(self, taken: Taken) -> None:
-        self.met: list[Doubt] = []
+        self.met: list[Ambiguity] = []
         self._taken = taken
 
     def settle(self, what: str, offset: int, *ways: T) -> T:
         if len(self.met) < self.MOST:
-            self.met.append(Doubt(what, offset, len(ways)))
+            self.met.append(Ambiguity(what, offset, len(ways)))
         if not self._taken:
             return ways[0]
         way = self._taken.get((what, offset), self._taken.get((what, None), 0))
         return ways[min(way, len(ways) - 1)]
 
 
-def other_ways(doubts: list[Doubt]) -> list[Taken]:
+def other_ways(doubts: list[Ambiguity]) -> list[Taken]:
     """The other ways to read them: first all of a kind at once, then each alone."""
-    kinds: dict[str, list[Doubt]] = {}
+    kinds: dict[str, list[Ambiguity]] = {}
     for doubt in doubts:
         kinds.setdefault(doubt.what, []).append(doubt)
     whole: list[Taken] = [
@@ -58,7 +58,7 @@ def other_ways(doubts: list[Doubt]) -> list[Taken]:
     ]
 
 
-class Unmendable(ValueError):
+class Unrepairable(ValueError):
     """The value is too long to repair, or nested too deep; `offset` is where it was given up."""
 
     def __init__(self, message: str, offset: int) -> None:
@@ -66,7 +66,7 @@ class Unmendable(ValueError):
         self.offset = offset
 
 
-class Effort:
+class RepairBudget:
     """Bounds the steps in which broken values are read, those of a text together; each takes microseconds."""
 
     MOST = 20_000
@@ -80,7 +80,7 @@ class Effort:
         return self._left <= 0
 
     def spend(self, offset: int, steps: int = 1) -> None:
-        """Raises `Unmendable` where there is nothing left to spend at `offset`."""
+        """Raises `Unrepairable` where there is nothing left to spend at `offset`."""
         self._left -= steps
         if self._left < 0:
-            raise Unmendable(f"more than {self.MOST:,} steps to repair", offset)
+            raise Unrepairable(f"more than {self.MOST:,} steps to repair", offset)

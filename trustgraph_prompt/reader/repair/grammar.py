@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 
-class Place(Enum):
+class Within(Enum):
     """What is being read; it decides what may follow."""
 
     KEY = auto()

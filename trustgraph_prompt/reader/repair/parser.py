@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 from trustgraph_prompt.json_text import grammar as strict
-from trustgraph_prompt.reader.repair.bare_values import Half, Words
+from trustgraph_prompt.reader.repair.bare_values import BareValues, Half
 from trustgraph_prompt.reader.repair.brackets import Brackets, Open
-from trustgraph_prompt.reader.repair.edits import Doubts, Edit, Effort
+from trustgraph_prompt.reader.repair.edits import Ambiguities, Edit, RepairBudget
 from trustgraph_prompt.reader.repair.grammar import (
     COLON,
     COMMA,
@@ -20,7 +20,7 @@ from trustgraph_prompt.reader.repair.grammar import (
     QUOTES,
     SPACE,
     Names,
-    Place,
+    Within,
     begins_member,
     key_at,
     next_mark,
@@ -67,10 +67,12 @@ _ESCAPED_QUOTES = re.compile(r'\\"[^"]*+(?<=\\)"')
 _JOIN = re.compile(rf"{SPACE}\+{SPACE}(?=[{QUOTES}]|\Z)")
 
 
-class Descent:
+class Parser:
     """Reads one value of `text`; then `end`, `cut`, `dropped`, `half` and `edits` say what came of it."""
 
-    def __init__(self, text: str, names: Names, doubts: Doubts, effort: Effort, max_depth: int) -> None:
+    def __init__(
+        self, text: str, names: Names, doubts: Ambiguities, effort: RepairBudget, max_depth: int
+    ) -> None:
         self.end = 0
         self.cut = False
         self.dropped = False
@@ -81,7 +83,7 @@ class Descent:
         self._doubts = doubts
         self._effort = effort
         self._strings = Strings(text, names, doubts, self._effort)
-        self._words = Words(text, names, doubts, self._effort)
+        self._words = BareValues(text, names, doubts, self._effort)
         self._brackets = Brackets(text, names, max_depth)
         self._lost = ""
         self._meant = False  # whether something came that only a value has
@@ -260,7 +262,7 @@ class Descent:
         if prefix := _PREFIX.match(text, start):
             self.end = prefix.end()
         if text[self.end] in QUOTES or _ESCAPED_QUOTES.match(text, self.end):
-            quoted = self._strings.read(self.end, Place.KEY, self._brackets.missing)
+            quoted = self._strings.read(self.end, Within.KEY, self._brackets.missing)
             if quoted.cut:
                 self.dropped = True
                 self._end_cut()
@@ -330,7 +332,7 @@ class Descent:
         if not colon:
             self._edit(self.end, "a missing colon")
         top.key = key
-        self._read_value(Place.MEMBER, mark)
+        self._read_value(Within.MEMBER, mark)
 
     def _goes_on_without_value(self, colon: int) -> bool:
         """Whether the next member, or the end of the text, begins on a line behind the colon."""
@@ -360,7 +362,7 @@ class Descent:
         elif key := QUOTED_KEY.match(text, self.end) or _KEY_OF_LOST_OBJECT.match(text, self.end):
             self._read_member_of_array(top, key[0])
         else:
-            self._read_value(Place.ELEMENT, mark)
+            self._read_value(Within.ELEMENT, mark)
 
     def _read_member_of_array(self, top: Open, key: str) -> None:
         """At a key in an array: an object that lost its opening bracket, or the array its closing one."""
@@ -377,7 +379,7 @@ class Descent:
 
     # Values
 
-    def _read_value(self, place: Place, mark: str) -> None:
+    def _read_value(self, place: Within, mark: str) -> None:
         text, start = self._text, self.end
         self._meant = self._meant or mark not in "{["
         if placeholder := _PLACEHOLDER.match(text, start):
@@ -394,7 +396,7 @@ class Descent:
         else:
             self._read_word(place)
 
-    def _read_string(self, place: Place) -> None:
+    def _read_string(self, place: Within) -> None:
         """A string, or several that are joined by `+`."""
         text, start = self._text, self.end
         value = ""
@@ -423,7 +425,7 @@ class Descent:
             self.half = quoted.cut
             top.put(value)
 
-    def _read_word(self, place: Place) -> None:
+    def _read_word(self, place: Within) -> None:
         """A value without quotes. One that may be half of another was cut, and is dropped.
 
         Unless it is a number, and other marks are missing, too: then the closing bracket was forgotten.

@@ -13,7 +13,7 @@ from textwrap import dedent
 from typing import NamedTuple
 
 from trustgraph_prompt.json_text import grammar as strict
-from trustgraph_prompt.reader.repair.edits import Doubts, Effort
+from trustgraph_prompt.reader.repair.edits import Ambiguities, RepairBudget
 from trustgraph_prompt.reader.repair.grammar import (
     CLOSING_QUOTES,
     COMMA,
@@ -23,7 +23,7 @@ from trustgraph_prompt.reader.repair.grammar import (
     SPACE,
     VALUELESS_KEY,
     Names,
-    Place,
+    Within,
     begins_element,
     begins_member,
     closes,
@@ -36,11 +36,11 @@ from trustgraph_prompt.reader.repair.grammar import (
 _PLAIN = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+"')
 _BLANK, _SIMPLE = strict.SPACE, r'"[^"\\\n]*+"'
 _PLAINLY_FOLLOWS = {
-    Place.KEY: re.compile(rf"{_BLANK}:"),
-    Place.MEMBER: re.compile(
+    Within.KEY: re.compile(rf"{_BLANK}:"),
+    Within.MEMBER: re.compile(
         rf"{_BLANK}(?:,{_BLANK}{_SIMPLE}{_BLANK}:|\}}{_BLANK}(?:[]}}]|,{_BLANK}\{{|\Z))"
     ),
-    Place.ELEMENT: re.compile(
+    Within.ELEMENT: re.compile(
         rf"{_BLANK}(?:,{_BLANK}{_SIMPLE}{_BLANK}[],]|\]{_BLANK}(?:[]}}]|,{_BLANK}\[|\Z))"
     ),
 }
@@ -91,20 +91,20 @@ class Quoted(NamedTuple):
 class Strings:
     """Reads the strings of one text."""
 
-    def __init__(self, text: str, names: Names, doubts: Doubts, effort: Effort) -> None:
+    def __init__(self, text: str, names: Names, doubts: Ambiguities, effort: RepairBudget) -> None:
         self._text = text
         self._names = names
         self._doubts = doubts
         self._effort = effort
         self._without_end = 0
 
-    def read(self, start: int, place: Place, brackets: Sequence[str]) -> Quoted:
+    def read(self, start: int, place: Within, brackets: Sequence[str]) -> Quoted:
         """The string whose opening quote is at `start`; `brackets` are those that are missing around it."""
         text = self._text
         plain = _PLAIN.match(text, start)
         if plain and _PLAINLY_FOLLOWS[place].match(text, plain.end()):
             return self._quoted(start + 1, plain.end() - 1, plain.end())
-        if place is Place.KEY and (words := _WORD_KEY.match(text, start)):
+        if place is Within.KEY and (words := _WORD_KEY.match(text, start)):
             return Quoted(words[1], words.end(), "other quotes than JSON's")
         return self._block(start) or self._string(start, place, brackets)
 
@@ -127,7 +127,7 @@ class Strings:
         code = dedent(text[info.end() if info else start + 3 : end])
         return Quoted(code.rstrip() if info else code, end + 3, "a block of code for a string")
 
-    def _string(self, start: int, place: Place, brackets: Sequence[str]) -> Quoted:
+    def _string(self, start: int, place: Within, brackets: Sequence[str]) -> Quoted:
         text = self._text
         begin = gap = start + 1
         closing = CLOSING_QUOTES[text[start]]
@@ -155,12 +155,12 @@ class Strings:
             if inner % 2 == 0 and _REMARK.match(text, quote + 1):
                 remark = quote
             stray = quote if not inner and text[quote + 1 : quote + 2] == " " else None
-            if member is None and place is Place.MEMBER and QUOTED_KEY.match(text, quote):
+            if member is None and place is Within.MEMBER and QUOTED_KEY.match(text, quote):
                 member = quote
             inner += 1
             gap = quote + 1
         self._without_end += 1
-        if stray is not None and place is Place.MEMBER and self._before_last_brackets(stray, brackets):
+        if stray is not None and place is Within.MEMBER and self._before_last_brackets(stray, brackets):
             return self._quoted(begin, stray, stray + 1, "a remark behind a string")
         return likely or self._without_end_quote(begin, remark, member, place, brackets)
 
@@ -186,7 +186,7 @@ class Strings:
         end = match.end()
         return len(self._text) if self._text.startswith("\\", end) else end
 
-    def _ends(self, after: int, place: Place, brackets: Sequence[str], quotation: bool) -> bool:
+    def _ends(self, after: int, place: Within, brackets: Sequence[str], quotation: bool) -> bool:
         """Whether the quote before `after` ends its string, by what follows it.
 
         While a quotation is open in the string, only what is plainly of the JSON ends both.
@@ -196,13 +196,13 @@ class Strings:
         if mark == "":
             return True
         if mark in ":：=":
-            return place is Place.KEY or (place is Place.ELEMENT and not quotation and mark != "=")
+            return place is Within.KEY or (place is Within.ELEMENT and not quotation and mark != "=")
         if mark in COMMA:
             return self._goes_on(position, place, quotation)
         if mark == ")":
             return brackets[-1] == ")"
         if mark in "}]":
-            sure = place is Place.KEY or closes(text, position, brackets, self._names)
+            sure = place is Within.KEY or closes(text, position, brackets, self._names)
             return self._doubts.settle("quote", after, sure, not sure) if quotation or not sure else True
         if mark == "+":
             return next_mark(text, position + 1)[1] in ("", *QUOTES)
@@ -210,7 +210,7 @@ class Strings:
             return True
         if is_stop(text, position):
             return True
-        if place is Place.MEMBER:
+        if place is Within.MEMBER:
             return self._member_follows(after, position, quotation)
         return not quotation and self._value_follows(after, position, mark, place)
 
@@ -230,19 +230,19 @@ class Strings:
             return may_begin_member(text, position, self._names)
         return begins_member(text, position, self._names)
 
-    def _value_follows(self, after: int, position: int, mark: str, place: Place) -> bool:
+    def _value_follows(self, after: int, position: int, mark: str, place: Within) -> bool:
         """Whether a value begins, without a comma behind an element or without a colon behind a key."""
         text = self._text
         if mark in "{[":
             return next_mark(text, position + 1)[1] in ("", *QUOTES, *"{}[]-0123456789")
         if mark in QUOTES:
-            if place is Place.KEY:
+            if place is Within.KEY:
                 doubled = position == after and _COLON.match(text, position + 1)
                 return not doubled and not QUOTED_KEY.match(text, position)
             return next_mark(text, position + 1)[1] not in ("", *COMMA, *"]}")
         return position > after and _SCALAR_FOLLOWS.match(text, position) is not None
 
-    def _goes_on(self, comma: int, place: Place, quotation: bool) -> bool:
+    def _goes_on(self, comma: int, place: Within, quotation: bool) -> bool:
         """Whether a comma behind a quote is one of the JSON, by what follows: a member, an element."""
         text = self._text
         position, mark = next_mark(text, comma + 1)
@@ -250,9 +250,9 @@ class Strings:
             position, mark = next_mark(text, position + 1)
         if mark in "}])" or is_stop(text, position):
             return True
-        if place is Place.KEY:
+        if place is Within.KEY:
             return not quotation
-        if place is Place.ELEMENT:
+        if place is Within.ELEMENT:
             ends, sure = not quotation, begins_element(text, position)
         else:
             ends = not quotation and VALUELESS_KEY.match(text, position) is not None
@@ -263,12 +263,12 @@ class Strings:
         return sure or self._doubts.settle("quote", comma, ends, not ends)
 
     def _ended_before(
-        self, gap: int, quote: int, place: Place, brackets: Sequence[str], inner: int
+        self, gap: int, quote: int, place: Within, brackets: Sequence[str], inner: int
     ) -> int | None:
         """Where the string ended if the quote at `quote` begins another; from `gap` to it there is none."""
         text = self._text
         before = text[gap:quote]
-        if place is Place.KEY:
+        if place is Within.KEY:
             return _end_of_key(text, gap, quote)
         if QUOTED_KEY.match(text, quote):
             content = before.rstrip(" \t\r\n{")
@@ -281,7 +281,7 @@ class Strings:
         pair = text.find(text[quote], quote + 1)
         if pair < 0:
             return None
-        if place is Place.MEMBER:
+        if place is Within.MEMBER:
             end = self._bare_key_before(before)
             if end is None or (inner and before[end] == "\n"):
                 return None
@@ -318,18 +318,18 @@ class Strings:
         return Quoted(self._unescaped(raw), end, "a string without its end")
 
     def _without_end_quote(
-        self, begin: int, remark: int | None, member: int | None, place: Place, brackets: Sequence[str]
+        self, begin: int, remark: int | None, member: int | None, place: Within, brackets: Sequence[str]
     ) -> Quoted:
         """A string that no quote ends: the text is cut within it, or its quote was forgotten."""
         text = self._text
-        if place is Place.KEY:
+        if place is Within.KEY:
             end = _end_of_key(text, begin, len(text))
             if end is None or self._before_last_brackets(begin, brackets) is None:
                 return Quoted(text[begin:], len(text), cut=True)
             return self._without_quote(begin, end)
         end = self._before_last_brackets(begin, brackets)
         if end is not None:
-            bare = _MEMBER_WITHIN.search(text, begin, end) if place is Place.MEMBER else None
+            bare = _MEMBER_WITHIN.search(text, begin, end) if place is Within.MEMBER else None
             return self._without_quote(begin, min(end, member or end, bare.start() if bare else end))
         if fence := _FENCE_LINE.search(text, begin):
             return self._without_quote(begin, fence.start())

@@ -25,7 +25,7 @@ _CALL = re.compile(
 )
 
 
-class Root(NamedTuple):
+class ValueStart(NamedTuple):
     """Where a value begins, which bracket was lost there, if any, and whether in a fence for JSON."""
 
     start: int
@@ -33,7 +33,7 @@ class Root(NamedTuple):
     fenced: bool
 
 
-class Roots:
+class ValueStarts:
     """The roots of a text from `start` on."""
 
     def __init__(self, text: str, start: int) -> None:
@@ -42,34 +42,34 @@ class Roots:
         self._in_fence = False
         self._fenced = False
 
-    def first(self) -> Root | None:
+    def first(self) -> ValueStart | None:
         """The value that the whole text is, if that lacks its first bracket."""
         text, start = self._text, self._start
         if call := _CALL.match(text, start):
-            return Root(call.end(), "(", fenced=False)
+            return ValueStart(call.end(), "(", fenced=False)
         begin = _skip_space(text, start)
         if _lacks_brace(text, begin):
-            return Root(begin, "{", fenced=False)
+            return ValueStart(begin, "{", fenced=False)
         if _SCALARS.match(text, begin) and not _GROUPED.match(text, begin):
-            return Root(begin, "(", fenced=False)
+            return ValueStart(begin, "(", fenced=False)
         end = len(text.rstrip(" \t\r\n;`"))
         is_list = text.endswith("]", begin, end) and text.startswith(("{", "["), begin)
         if is_list and text.count("]", begin, end) == text.count("[", begin, end) + 1:
-            return Root(begin, "[", fenced=False)
+            return ValueStart(begin, "[", fenced=False)
         return None
 
-    def next(self, position: int) -> Root | None:
+    def next(self, position: int) -> ValueStart | None:
         """The next one; what stands before `position` was read."""
         text = self._text
         while found := _ROOT_OR_FENCE.search(text, position):
             if found[0] in "{[":
-                return Root(found.start(), "", self._fenced)
+                return ValueStart(found.start(), "", self._fenced)
             position = found.end()
             self._in_fence = not self._in_fence
             self._fenced = self._in_fence and _FENCED_JSON.match(found[1]) is not None
             begin = _skip_space(text, position)
             if self._fenced and _lacks_brace(text, begin):
-                return Root(begin, "{", fenced=True)
+                return ValueStart(begin, "{", fenced=True)
         return None
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from time import time
 
 from trustgraph_prompt.broker import Broker, Message, Table
-from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, ConfigError
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.prompts.prompt_set import MAX_PROMPTS, PREFIX
@@ -121,7 +121,7 @@ class ConfigTopic:
         self,
         broker: Broker,
         prompts: Prompts,
-        producers: Producers,
+        producers: ProducerPool,
         metrics: Metrics,
         watch: Watch,
         *,

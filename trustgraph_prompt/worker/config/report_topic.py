@@ -21,7 +21,7 @@ import orjson
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Broker, Message, Table
-from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError, ConfigError
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class Reports:
     What could not be said is said later; of what is to be said under one key, the last counts.
     """
 
-    def __init__(self, producers: Producers, config_topic: str, workspaces: Iterable[str]) -> None:
+    def __init__(self, producers: ProducerPool, config_topic: str, workspaces: Iterable[str]) -> None:
         self._producers = producers
         self._topic = config_topic + REPORT
         self._workspaces = tuple(workspaces)
@@ -163,7 +163,7 @@ def _pause(failures: int) -> float:
     return min(SECONDS_BETWEEN_ANNOUNCEMENTS, 2.0 ** (failures - 1))
 
 
-class Listener:
+class ReportListener:
     """Who listens on a report topic what the workers of a workspace make of a push.
 
     Open it before the push, so that no answer is missed.
@@ -182,7 +182,7 @@ class Listener:
                 self._hear(message)
 
     @classmethod
-    async def open(cls, broker: Broker, config_topic: str, workspace: str) -> Listener:
+    async def open(cls, broker: Broker, config_topic: str, workspace: str) -> ReportListener:
         """Raises `BrokerError`."""
         return cls(await broker.table(config_topic + REPORT), workspace)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from contextlib import aclosing
 
 from trustgraph_prompt.broker import Broker
-from trustgraph_prompt.broker.caller_pool import Callers
+from trustgraph_prompt.broker.caller_pool import CallerPool
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, CallTimeout, RequestError
 from trustgraph_prompt.wire import ConfigRequest, ConfigResponse, ConfigValue
 
@@ -28,7 +28,7 @@ class ConfigClient:
 
     def __init__(self, broker: Broker, space: str) -> None:
         self.version = 0
-        self._callers = Callers(broker)
+        self._callers = CallerPool(broker)
         self._caller = self._callers.between(
             f"non-persistent://{space}/request/config", f"non-persistent://{space}/response/config"
         )

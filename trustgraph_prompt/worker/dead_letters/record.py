@@ -25,14 +25,14 @@ MAX_BURIED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class LetterTopic:
     """A subscription, which has dead letters of its own. `topic` is a full name."""
 
     topic: str
     subscription: str
 
     @classmethod
-    def of(cls, flow: Flow) -> Place:
+    def of(cls, flow: Flow) -> LetterTopic:
         """Where a flow receives."""
         return cls(flow.input.topic, flow.input.subscription)
 
@@ -50,7 +50,7 @@ class DeadLetter:
     was answered. `error` is the type of the error.
     """
 
-    place: Place
+    place: LetterTopic
     message: Message
 
     @property

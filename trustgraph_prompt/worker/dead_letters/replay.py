@@ -14,7 +14,7 @@ import tenacity
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, envelope, topics
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, MessageTooLarge, SubscriptionBusy
 from trustgraph_prompt.retrying import retrying
-from trustgraph_prompt.worker.dead_letters.record import REMARKS, DeadLetter, Place
+from trustgraph_prompt.worker.dead_letters.record import REMARKS, DeadLetter, LetterTopic
 
 AT_ONCE: Final = 32
 """Letters that are on their way back at a time; each may be of 5 MB."""
@@ -27,7 +27,7 @@ _END: Final = "trustgraph-prompt/end"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LetterFilter:
     """Which letters are meant: those that fit all that is set. An id is a letter's or its request's."""
 
     ids: frozenset[str] = frozenset()
@@ -43,7 +43,7 @@ class Choice:
 
 
 async def look(
-    broker: Broker, places: Iterable[Place], choice: Choice = Choice()
+    broker: Broker, places: Iterable[LetterTopic], choice: LetterFilter = LetterFilter()
 ) -> AsyncGenerator[DeadLetter, None]:
     """The letters that nobody has dealt with yet, place by place, oldest first. None is taken.
 
@@ -55,17 +55,19 @@ async def look(
                 yield DeadLetter(place, letter.message)
 
 
-async def look_at(broker: Broker, topic: str, choice: Choice = Choice()) -> AsyncGenerator[DeadLetter, None]:
+async def look_at(
+    broker: Broker, topic: str, choice: LetterFilter = LetterFilter()
+) -> AsyncGenerator[DeadLetter, None]:
     """As `look`, at one dead-letter topic; its letters say of which place they are."""
     async with _alone(broker, topic) as consumer, aclosing(_letters(broker, consumer)) as messages:
         async for message in messages:
-            place = Place(message.topic, message.properties.get("subscription", ""))
+            place = LetterTopic(message.topic, message.properties.get("subscription", ""))
             if choice.has(letter := DeadLetter(place, message)):
                 yield letter
 
 
 async def replay(
-    broker: Broker, places: Iterable[Place], choice: Choice = Choice()
+    broker: Broker, places: Iterable[LetterTopic], choice: LetterFilter = LetterFilter()
 ) -> AsyncGenerator[tuple[DeadLetter, str | None], None]:
     """Put letters back, to be served by the subscription they died in and by no other.
 
@@ -95,7 +97,7 @@ class _NobodyHears(BrokerUnavailable):
 
 
 async def _replay_at(
-    broker: Broker, place: Place, choice: Choice
+    broker: Broker, place: LetterTopic, choice: LetterFilter
 ) -> AsyncGenerator[tuple[DeadLetter, str | None], None]:
     async with (
         _alone(broker, place.letters) as consumer,
@@ -153,7 +155,7 @@ async def _alone(broker: Broker, topic: str) -> AsyncIterator[Consumer]:
 
 
 @asynccontextmanager
-async def _way_back(broker: Broker, place: Place) -> AsyncIterator[Producer]:
+async def _way_back(broker: Broker, place: LetterTopic) -> AsyncIterator[Producer]:
     producer = await broker.producer(envelope.way_back(place))
     try:
         yield producer
@@ -161,7 +163,7 @@ async def _way_back(broker: Broker, place: Place) -> AsyncIterator[Producer]:
         await producer.close()
 
 
-async def _somebody_hears(broker: Broker, place: Place) -> bool:
+async def _somebody_hears(broker: Broker, place: LetterTopic) -> bool:
     """Whether somebody is in the subscription: who asks for it alone is told that it is taken, if it is."""
     try:
         alone = await broker.consumer(place.topic, place.subscription, type="exclusive")

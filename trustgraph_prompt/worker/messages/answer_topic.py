@@ -10,7 +10,7 @@ from trustgraph_prompt.worker.messages.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class AnswerFilter:
     """Which records are meant: those of the flow that gave nothing and fit all that is set."""
 
     flow: str
@@ -26,7 +26,7 @@ class Choice:
         )
 
 
-async def look(broker: Broker, topic: str, choice: Choice) -> list[tuple[float, Answer]]:
+async def look(broker: Broker, topic: str, choice: AnswerFilter) -> list[tuple[float, Answer]]:
     """Of the last records of all requests those chosen, in their order, each with its time of publication.
 
     Held are only these: a topic has a record for each request. Raises `BrokerError`.

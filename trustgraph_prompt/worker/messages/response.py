@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from trustgraph_prompt import wire
-from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import MessageTooLarge
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow, Unusable
@@ -28,7 +28,7 @@ def refusal(flow: Flow, error: wire.Error) -> Response:
     return wire.PromptResponse(error)
 
 
-async def send_response(producers: Producers, flow: Flow, id: str, response: Response) -> None:
+async def send_response(producers: ProducerPool, flow: Flow, id: str, response: Response) -> None:
     """Put a response on the flow's response topic, where it has one, under the request's id.
 
     A last one that is too large leaves out the object that it also has as a text, and becomes the error

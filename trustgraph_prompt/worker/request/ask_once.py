@@ -14,7 +14,7 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.answer import is_unusable
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.request.journal import Asked, Entry
-from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry import logs
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ async def put(
     provider: Provider,
     request: Request,
     flow: Flow,
-    desk: Desk,
+    desk: Services,
     entry: Entry,
     *,
     listen: Listen,

@@ -18,9 +18,9 @@ from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.request import Request, decode, request_id
 from trustgraph_prompt.worker.request.disposition import (
+    AnswerSent,
     AwaitProvider,
     GiveUp,
-    Heard,
     Known,
     Result,
     Retry,
@@ -31,10 +31,10 @@ from trustgraph_prompt.worker.request.disposition import (
     loggable,
 )
 from trustgraph_prompt.worker.request.journal import Asked, Entry
-from trustgraph_prompt.worker.request.prompt import PromptRequest
+from trustgraph_prompt.worker.request.prompt import PromptWork
 from trustgraph_prompt.worker.request.settle import Settler
-from trustgraph_prompt.worker.request.text_completion import TextCompletion
-from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.request.text_completion import TextCompletionWork
+from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry import logs
 
 log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class _Job:
 class Delivery:
     """One message in work. Run it; where that is cancelled, `abandon` it."""
 
-    def __init__(self, message: Message, flow: Flow, settler: Settler, desk: Desk) -> None:
+    def __init__(self, message: Message, flow: Flow, settler: Settler, desk: Services) -> None:
         self._message = message
         self._flow = flow
         self._settler = settler
@@ -127,7 +127,7 @@ class Delivery:
         REQUEST.set(request.id)
         with logs.about(prompt=request.prompt[:LONGEST_NAME]):
             async with desk.journal.entry(flow.name, request.id, message.data) as entry:
-                kind = PromptRequest if request.completion is None else TextCompletion
+                kind = PromptWork if request.completion is None else TextCompletionWork
                 self._job = _Job(request, entry, begin=partial(kind, request, flow, desk, entry))
                 if self._is_back and entry.is_away:  # else there is no time, or a copy was asked meanwhile
                     entry.forget()
@@ -212,7 +212,7 @@ class Delivery:
             direct=request is not None and request.direct,
             paid=job is not None and job.entry.asked is not None,
             sent=job is not None and job.sent,
-            heard=job.entry.heard if job else Heard.NOTHING,
+            heard=job.entry.heard if job else AnswerSent.NOTHING,
             seconds_left=request.seconds_left(flow.budget_of_a_request, self._desk.clock())
             if request
             else inf,

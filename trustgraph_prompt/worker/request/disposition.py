@@ -49,7 +49,7 @@ SECONDS_FOR_THE_LAST_TRY = 10.0
 """A pause ends when so much of the request's time is left."""
 
 
-class Came(StrEnum):
+class StepResult(StrEnum):
     """What came of the latest step."""
 
     NOTHING = "nothing yet"
@@ -67,11 +67,16 @@ class Came(StrEnum):
     INVALID = "an invalid request, a template error or a message too large"
 
 
-UNCOUNTED = (Came.PROVIDER_PAUSED, Came.PROVIDER_AWAY, Came.PROVIDER_UNREACHABLE, Came.BROKER_AWAY)
+UNCOUNTED = (
+    StepResult.PROVIDER_PAUSED,
+    StepResult.PROVIDER_AWAY,
+    StepResult.PROVIDER_UNREACHABLE,
+    StepResult.BROKER_AWAY,
+)
 """What uses up no delivery."""
 
 
-class Heard(StrEnum):
+class AnswerSent(StrEnum):
     """How much of the answer the requester has."""
 
     NOTHING = "nothing"
@@ -105,48 +110,52 @@ class Known:
     direct: bool = False
     paid: bool = False
     sent: bool = False
-    heard: Heard = Heard.NOTHING
+    heard: AnswerSent = AnswerSent.NOTHING
     seconds_left: float = inf
     ending: bool = False
     jitter: float = 1.0
 
     @property
-    def came(self) -> Came:
+    def came(self) -> StepResult:
         match self.result:
             case None:
-                return Came.NOTHING if self.crashes < self.crashes_allowed else Came.CRASHES
+                return StepResult.NOTHING if self.crashes < self.crashes_allowed else StepResult.CRASHES
             case Outcome(cause=ProviderAway() as away) if self._begins_anew:
                 if away.own:
-                    return Came.PROVIDER_FAILED
+                    return StepResult.PROVIDER_FAILED
                 # the next probe is another's, and may be one that only the topic holds
                 gives_way = away.suspect and self.persistent and not self.direct
-                return Came.PROVIDER_PAUSED if gives_way else Came.PROVIDER_AWAY
+                return StepResult.PROVIDER_PAUSED if gives_way else StepResult.PROVIDER_AWAY
             case Outcome() as outcome if is_unusable(outcome):
-                return Came.UNUSABLE
+                return StepResult.UNUSABLE
             case Outcome() as outcome if is_served(outcome, self.unusable):
-                return Came.SERVED
+                return StepResult.SERVED
             case Outcome(cause=cause) as outcome if cause is not None and _may_pass(outcome):
                 if self.trustgraph and isinstance(cause, ProviderUnexplained):
                     # it may never pass, and TrustGraph's clients do not wait to find out
-                    return Came.NO_VALUE
+                    return StepResult.NO_VALUE
                 if isinstance(cause, ProviderPaused) and not outcome.calls:
-                    return Came.PROVIDER_PAUSED
-                return Came.PROVIDER_UNREACHABLE if _is_away(cause.__cause__) else Came.PROVIDER_FAILED
+                    return StepResult.PROVIDER_PAUSED
+                return (
+                    StepResult.PROVIDER_UNREACHABLE
+                    if _is_away(cause.__cause__)
+                    else StepResult.PROVIDER_FAILED
+                )
             case Outcome():
-                return Came.NO_VALUE
+                return StepResult.NO_VALUE
             case RequestError() | RenderError() | MessageTooLarge():
-                return Came.INVALID
+                return StepResult.INVALID
             case Exception() as error if _is_away(error):
-                return Came.BROKER_AWAY
+                return StepResult.BROKER_AWAY
             case BrokerError():
-                return Came.BROKER_REFUSED
-        return Came.DEFECT
+                return StepResult.BROKER_REFUSED
+        return StepResult.DEFECT
 
     @property
     def _begins_anew(self) -> bool:
         """Whether an outage spoilt the outcome: there is none, or a part that nobody was told of."""
         assert isinstance(self.result, Outcome)
-        is_part = self.heard is Heard.NOTHING and self._in_time
+        is_part = self.heard is AnswerSent.NOTHING and self._in_time
         return is_part or self.result.reason is Reason.PROVIDER_ERROR
 
     @property
@@ -158,10 +167,10 @@ class Known:
         an outcome that was paid for can still be sent.
         """
         if isinstance(self.result, Outcome):
-            retries_by_itself = self.direct and self.came is not Came.PROVIDER_AWAY
-            if retries_by_itself or self.heard is not Heard.NOTHING or not self._in_time:
+            retries_by_itself = self.direct and self.came is not StepResult.PROVIDER_AWAY
+            if retries_by_itself or self.heard is not AnswerSent.NOTHING or not self._in_time:
                 return False
-        elif self.heard is Heard.SOME and not self.paid:
+        elif self.heard is AnswerSent.SOME and not self.paid:
             return False
         if self.came in UNCOUNTED:
             return True
@@ -376,12 +385,12 @@ _ANSWER_AT_THE_END = Then("error answer `shutting-down`", _give_up_at_the_end)
 class Rule:
     """A row of the table: which situations it applies to (None: either), and what follows."""
 
-    came: Collection[Came]
+    came: Collection[StepResult]
     then: Then
     sent: bool | None = None
     ending: bool | None = None
     persistent: bool | None = None
-    heard: Collection[Heard] = tuple(Heard)
+    heard: Collection[AnswerSent] = tuple(AnswerSent)
     unusable: Unusable | None = None
     another_try: bool | None = None
 
@@ -397,14 +406,14 @@ class Rule:
         )
 
 
-_ANYTHING, _INVALID = set(Came), {Came.INVALID}
-_SERVED, _UNUSABLE, _NO_VALUE = {Came.SERVED}, {Came.UNUSABLE}, {Came.NO_VALUE}
-_FAILED, _PAUSED = {Came.PROVIDER_FAILED}, {Came.PROVIDER_PAUSED}
-_PROVIDER_AWAY, _UNREACHABLE = {Came.PROVIDER_AWAY}, {Came.PROVIDER_UNREACHABLE}
+_ANYTHING, _INVALID = set(StepResult), {StepResult.INVALID}
+_SERVED, _UNUSABLE, _NO_VALUE = {StepResult.SERVED}, {StepResult.UNUSABLE}, {StepResult.NO_VALUE}
+_FAILED, _PAUSED = {StepResult.PROVIDER_FAILED}, {StepResult.PROVIDER_PAUSED}
+_PROVIDER_AWAY, _UNREACHABLE = {StepResult.PROVIDER_AWAY}, {StepResult.PROVIDER_UNREACHABLE}
 _NOT_NOW = _FAILED | _PAUSED | _PROVIDER_AWAY | _UNREACHABLE
-_UNSERVED, _TROUBLE = _UNUSABLE | _NO_VALUE | _NOT_NOW, {Came.BROKER_REFUSED, Came.DEFECT}
-_AWAY = {Came.BROKER_AWAY}
-_HEARD_NOTHING, _HEARD_ALL = {Heard.NOTHING}, {Heard.ALL}
+_UNSERVED, _TROUBLE = _UNUSABLE | _NO_VALUE | _NOT_NOW, {StepResult.BROKER_REFUSED, StepResult.DEFECT}
+_AWAY = {StepResult.BROKER_AWAY}
+_HEARD_NOTHING, _HEARD_ALL = {AnswerSent.NOTHING}, {AnswerSent.ALL}
 
 RULES: Final = (
     Rule(_SERVED, _ACKNOWLEDGE, sent=True),
@@ -416,7 +425,7 @@ RULES: Final = (
     Rule(_ANYTHING, _LEAVE, ending=True, persistent=True, heard=_HEARD_NOTHING),
     Rule(_ANYTHING, _REFUSE_AT_THE_END, ending=True, persistent=True),
     Rule(_ANYTHING, _ANSWER_AT_THE_END, ending=True, persistent=False),
-    Rule({Came.NOTHING}, _BEGIN),
+    Rule({StepResult.NOTHING}, _BEGIN),
     Rule(_SERVED | _UNUSABLE | _NO_VALUE, _SEND),
     Rule(_PROVIDER_AWAY, _AWAIT_PROVIDER, another_try=True),
     Rule(_UNREACHABLE, _AWAIT_END_ASKING, another_try=True),
@@ -428,12 +437,12 @@ RULES: Final = (
     Rule(_AWAY, _AWAIT_END, another_try=True),
     Rule(_TROUBLE, _RETRY, persistent=True, heard=_HEARD_NOTHING, another_try=True),
     Rule(_TROUBLE, _WAIT, another_try=True),
-    Rule(_AWAY | _TROUBLE | _INVALID | {Came.CRASHES}, _REFUSE),
+    Rule(_AWAY | _TROUBLE | _INVALID | {StepResult.CRASHES}, _REFUSE),
 )
 """From top to bottom, the first that applies."""
 
 
-_RULES_FOR: Final = {came: tuple(rule for rule in RULES if came in rule.came) for came in Came}
+_RULES_FOR: Final = {came: tuple(rule for rule in RULES if came in rule.came) for came in StepResult}
 
 
 def rule_for(known: Known) -> Rule:

@@ -14,7 +14,7 @@ from cachetools import TTLCache
 from trustgraph_prompt.llm.circuit import ProviderAway
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
-from trustgraph_prompt.worker.request.disposition import Heard
+from trustgraph_prompt.worker.request.disposition import AnswerSent
 
 SECONDS_TO_LIVE = 3600.0
 
@@ -51,9 +51,9 @@ class Entry:
     _users: int = 0
 
     @property
-    def heard(self) -> Heard:
+    def heard(self) -> AnswerSent:
         """How much of the answer has gone out."""
-        return Heard.ALL if self.answered else Heard.SOME if self.begun else Heard.NOTHING
+        return AnswerSent.ALL if self.answered else AnswerSent.SOME if self.begun else AnswerSent.NOTHING
 
     @property
     def is_away(self) -> bool:

@@ -9,15 +9,15 @@ from functools import partial
 from trustgraph_prompt.background import beside
 from trustgraph_prompt.errors import RenderTooLong, RequestError
 from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.llm.topic_provider import Whole
+from trustgraph_prompt.llm.topic_provider import WholeAnswers
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet, Question
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.request.ask_once import put
 from trustgraph_prompt.worker.request.journal import Asked, Entry
-from trustgraph_prompt.worker.request.publish import Outbox
-from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.request.publish import Publisher
+from trustgraph_prompt.worker.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -25,15 +25,15 @@ SHARE_ON_THE_LOOP = 0.02
 """Share of the limits of a rendering that may run on the event loop: 20 ms, where templates are hostile."""
 
 
-class PromptRequest:
+class PromptWork:
     """One request being answered; objects and pieces go out as they come."""
 
-    def __init__(self, request: Request, flow: Flow, desk: Desk, entry: Entry) -> None:
+    def __init__(self, request: Request, flow: Flow, desk: Services, entry: Entry) -> None:
         self._request = request
         self._flow = flow
         self._desk = desk
         self._entry = entry
-        self._outbox = Outbox(request, flow, desk.producers, entry)
+        self._outbox = Publisher(request, flow, desk.producers, entry)
 
     async def ask(self) -> Asked:
         """Put the question. Raises `RequestError`, `RenderError`."""
@@ -68,7 +68,7 @@ class PromptRequest:
         """Whose answers come in pieces only where somebody hears them, or none can be lost unnoticed."""
         provider, choice = self._desk.provider(self._flow), self._flow.provider
         uncounted = isinstance(choice, TopicChoice) and not choice.counts
-        return Whole(provider) if uncounted and not self._request.streaming else provider
+        return WholeAnswers(provider) if uncounted and not self._request.streaming else provider
 
 
 async def _question(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
 from trustgraph_prompt.broker.envelope import MAX_MESSAGE_SIZE
-from trustgraph_prompt.broker.producer_pool import Producers
+from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.contract import Grounded, Grounding
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge
 from trustgraph_prompt.prompts import PromptDefinition
@@ -29,7 +29,7 @@ LARGE = 1_000_000
 """Bytes. The broker may refuse an object of more, as its properties and the broker's own limit count too."""
 
 
-class Outbox:
+class Publisher:
     """Everything durable before the answer, the answer before the response.
 
     An object that the model has just finished is published at once. Should this run die, no answer names
@@ -37,7 +37,7 @@ class Outbox:
     can carry is refused, and all others go out.
     """
 
-    def __init__(self, request: Request, flow: Flow, producers: Producers, entry: Entry) -> None:
+    def __init__(self, request: Request, flow: Flow, producers: ProducerPool, entry: Entry) -> None:
         self._request = request
         self._flow = flow
         self._producers = producers

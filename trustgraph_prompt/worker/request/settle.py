@@ -16,7 +16,7 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.request import Request, request_id
 from trustgraph_prompt.worker.messages.response import refusal, send_response
 from trustgraph_prompt.worker.request.disposition import Acknowledge, GiveUp, Leave, Retry, Settlement
-from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.services import Services
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 class Settler:
     """Settles the messages of one consumer."""
 
-    def __init__(self, flow: Flow, consumer: Consumer, desk: Desk) -> None:
+    def __init__(self, flow: Flow, consumer: Consumer, desk: Services) -> None:
         self._flow = flow
         self._consumer = consumer
         self._desk = desk

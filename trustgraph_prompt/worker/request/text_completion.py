@@ -17,7 +17,7 @@ from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import BrokerError, ProviderError, ProviderUnavailable, Reason, RequestError
 from trustgraph_prompt.llm import Call, Delta, Provider, RetryPolicy, topic_messages
 from trustgraph_prompt.llm.complete import ONCE
-from trustgraph_prompt.llm.provider import Around
+from trustgraph_prompt.llm.provider import ProviderWrapper
 from trustgraph_prompt.prompts import PromptDefinition, Question, Template
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow
@@ -25,7 +25,7 @@ from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.messages.response import in_parts, send_response
 from trustgraph_prompt.worker.request.ask_once import put
 from trustgraph_prompt.worker.request.journal import Asked, Entry
-from trustgraph_prompt.worker.services import Desk
+from trustgraph_prompt.worker.services import Services
 
 PROMPT = PromptDefinition(
     "text-completion", Template.compile("{{ prompt }}"), Contract.from_schema(None, format="text")
@@ -36,10 +36,10 @@ LIST_MODELS = "list-models"
 Overhear = Callable[[Delta], Awaitable[None]]
 
 
-class TextCompletion:
+class TextCompletionWork:
     """One request being answered; pieces go out as they come where it wants a stream."""
 
-    def __init__(self, request: Request, flow: Flow, desk: Desk, entry: Entry) -> None:
+    def __init__(self, request: Request, flow: Flow, desk: Services, entry: Entry) -> None:
         assert request.completion is not None
         self._request = request
         self._record = request.completion
@@ -150,7 +150,7 @@ class TextCompletion:
         await send_response(self._desk.producers, self._flow, self._request.id, response)
 
 
-class _Verbatim(Around):
+class _Verbatim(ProviderWrapper):
     """Asks what the requester asks, in the place of the question that was made of it for `ask`.
 
     An answer that was cut is the requester's to go on with, and its limit the requester's to raise. A

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from trustgraph_prompt.errors import ProviderError
 from trustgraph_prompt.llm import Call, Delta, Limits, Provider
-from trustgraph_prompt.llm.provider import Around
+from trustgraph_prompt.llm.provider import ProviderWrapper
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class CallMetrics:
         )
 
 
-class Metered(Around):
+class CountedProvider(ProviderWrapper):
     """Counts each call; goes inside of a limiter, so that waiting is not counted as answering.
 
     `ended` is told how many seconds each took, and what it failed of.

@@ -21,7 +21,7 @@ from trustgraph_prompt.worker.telemetry.call_metrics import SECONDS, CallMetrics
 from trustgraph_prompt.worker.telemetry.health import Health
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker.producer_pool import Producers
+    from trustgraph_prompt.broker.producer_pool import ProducerPool
 
 
 M = TypeVar("M", bound=MetricWrapperBase)
@@ -259,7 +259,7 @@ class Metrics:
         """A request of a prompt with a cache was answered: from there, or by asking."""
         self._lookups[flow, prompt, "hit" if hit else "miss"].inc()
 
-    def watch(self, health: Health, producers: Producers) -> None:
+    def watch(self, health: Health, producers: ProducerPool) -> None:
         """Show whether the worker is ready, and how its publishing goes."""
         self._shown += [
             (self._ready, lambda: health.ready),

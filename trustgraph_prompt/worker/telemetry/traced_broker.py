@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer
 from trustgraph_prompt.broker.caller import TopicCaller
 from trustgraph_prompt.broker.protocol import Caller
-from trustgraph_prompt.broker.wrapper import BrokerAround
+from trustgraph_prompt.broker.wrapper import BrokerWrapper
 
 Carried = Callable[[], Mapping[str, str]]
 
 
-class TracedBroker(BrokerAround):
+class TracedBroker(BrokerWrapper):
     """Adds what `carried` gives, the trace of the moment, to what is published, tried again or buried."""
 
     def __init__(self, broker: Broker, carried: Carried) -> None:

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Enum, Gauge, Histogram
 
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, topics
 from trustgraph_prompt.broker.protocol import Caller
-from trustgraph_prompt.broker.wrapper import BrokerAround
+from trustgraph_prompt.broker.wrapper import BrokerWrapper
 from trustgraph_prompt.errors import BrokerError, CallTimeout, ProviderError, ProviderRateLimit
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker.flow import Flow
@@ -136,7 +136,7 @@ class TrustGraphMetrics:
         return ended
 
 
-class _CountedBroker(BrokerAround):
+class _CountedBroker(BrokerWrapper):
     def __init__(self, broker: Broker, counts: TrustGraphMetrics) -> None:
         super().__init__(broker)
         self._counts = counts

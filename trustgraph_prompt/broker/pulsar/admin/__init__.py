@@ -11,11 +11,11 @@ from trustgraph_prompt.broker.pulsar.admin.client import (
     trust,
 )
 from trustgraph_prompt.broker.pulsar.admin.plan import (
+    AdminStep,
     Finding,
     Found,
     FoundTopic,
-    Layout,
-    Step,
+    RequiredTopics,
     Topic,
     compare,
     steps,
@@ -24,12 +24,12 @@ from trustgraph_prompt.broker.pulsar.admin.prepare import carry_out, look, subsc
 
 __all__ = [
     "ADMIN_URL",
+    "AdminStep",
     "Finding",
     "Found",
     "FoundTopic",
-    "Layout",
     "PulsarAdmin",
-    "Step",
+    "RequiredTopics",
     "Topic",
     "admin_of",
     "admin_url",

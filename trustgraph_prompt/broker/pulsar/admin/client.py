@@ -18,7 +18,7 @@ from trustgraph_prompt.broker.urls import pulsar_hosts
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, ConfigError, excerpt
 
 if TYPE_CHECKING:
-    from trustgraph_prompt.broker.pulsar.credentials import Access
+    from trustgraph_prompt.broker.pulsar.credentials import Credentials
 
 
 T = TypeVar("T")
@@ -213,12 +213,12 @@ def _line(text: str) -> str:
 _SECONDS_FOR_A_TOKEN: Final = 30.0
 
 
-async def admin_of(url: str, access: Access) -> PulsarAdmin:
+async def admin_of(url: str, access: Credentials) -> PulsarAdmin:
     """The admin API at a URL, with those credentials. Raises as `authorization` and `trust`."""
     return PulsarAdmin(url, authorization=await authorization(access), trust=trust(access))
 
 
-def trust(access: Access) -> ssl.SSLContext:
+def trust(access: Credentials) -> ssl.SSLContext:
     """Public authorities or those of the trust file, and our certificate. Raises `ConfigError`."""
     try:
         context = ssl.create_default_context(cafile=access.trust_file)
@@ -231,7 +231,7 @@ def trust(access: Access) -> ssl.SSLContext:
     return context
 
 
-async def authorization(access: Access) -> str | None:
+async def authorization(access: Credentials) -> str | None:
     """The header of that name; None where nothing but a certificate says who we are.
 
     Raises `ConfigError`, and `BrokerError` where the issuer of OAuth2 gives no token. Neither shows secrets.

@@ -39,7 +39,7 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RequiredTopics:
     """`namespaces` by `tenant/namespace`, with the policies they are made with; persistent `topics`."""
 
     namespaces: Mapping[str, Mapping[str, Any]]
@@ -88,7 +88,7 @@ _KEPT_WHILE_IDLE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class AdminStep:
     """A request of the admin API, below `/admin/v2/`: PUT makes something, POST sets a policy of a topic."""
 
     what: str
@@ -107,7 +107,7 @@ class Finding:
     of: str | None = None
     found: str | None = None
     expected: str | None = None
-    step: Step | None = None
+    step: AdminStep | None = None
 
     @property
     def title(self) -> str:
@@ -143,7 +143,7 @@ class Found:
     topics: Mapping[str, FoundTopic] = field(default_factory=dict)
 
 
-def compare(wanted: Layout, found: Found) -> list[Finding]:
+def compare(wanted: RequiredTopics, found: Found) -> list[Finding]:
     """A finding for each thing that is wanted; their steps in an order in which they can be done."""
     return [
         *_tenants(wanted, found),
@@ -152,7 +152,7 @@ def compare(wanted: Layout, found: Found) -> list[Finding]:
     ]
 
 
-def steps(findings: Iterable[Finding]) -> list[Step]:
+def steps(findings: Iterable[Finding]) -> list[AdminStep]:
     """What is to be done."""
     return [finding.step for finding in findings if finding.step is not None]
 
@@ -168,7 +168,7 @@ def namespace_path(name: str) -> str:
     return "namespaces/" + quote(name, safe="/:")
 
 
-def _tenants(wanted: Layout, found: Found) -> Iterator[Finding]:
+def _tenants(wanted: RequiredTopics, found: Found) -> Iterator[Finding]:
     for tenant in dict.fromkeys(name.partition("/")[0] for name in wanted.namespaces):
         if tenant in found.tenants:
             yield Finding("tenant", tenant, "ok")
@@ -176,11 +176,11 @@ def _tenants(wanted: Layout, found: Found) -> Iterator[Finding]:
         clusters = list(found.clusters)
         body = {"adminRoles": [], "allowedClusters": clusters}
         what = f"create tenant {tenant}, for {', '.join(clusters)}"
-        step = Step(what, "PUT", "tenants/" + quote(tenant, safe=":"), body)
+        step = AdminStep(what, "PUT", "tenants/" + quote(tenant, safe=":"), body)
         yield Finding("tenant", tenant, "missing", step=step)
 
 
-def _namespaces(wanted: Layout, found: Found) -> Iterator[Finding]:
+def _namespaces(wanted: RequiredTopics, found: Found) -> Iterator[Finding]:
     waited_in = {topic.namespace for topic in wanted.topics if topic.subscriptions}
     for name, policies in wanted.namespaces.items():
         if name in found.namespaces:
@@ -191,7 +191,7 @@ def _namespaces(wanted: Layout, found: Found) -> Iterator[Finding]:
         what = f"create namespace {name}" + (
             ", which keeps its tables" if "compaction_threshold" in policies else ""
         )
-        step = Step(what, "PUT", namespace_path(name), dict(policies))
+        step = AdminStep(what, "PUT", namespace_path(name), dict(policies))
         yield Finding("namespace", name, "missing", step=step)
 
 
@@ -205,19 +205,21 @@ def _losses(namespace: str, policies: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding("policy", "subscription-expiration", "differs", namespace, found=lost, expected="none")
 
 
-def _topic(topic: Topic, wanted: Layout, found: Found) -> Iterator[Finding]:
+def _topic(topic: Topic, wanted: RequiredTopics, found: Found) -> Iterator[Finding]:
     path = topic_path(topic.name)
     there = found.topics.get(topic.name)
     if there is not None:
         yield Finding("topic", topic.name, "ok")
     else:
-        yield Finding("topic", topic.name, "missing", step=Step(f"create topic {topic.name}", "PUT", path))
+        yield Finding(
+            "topic", topic.name, "missing", step=AdminStep(f"create topic {topic.name}", "PUT", path)
+        )
     for name in topic.subscriptions:
         if there is not None and name in there.subscriptions:
             yield Finding("subscription", name, "ok", topic.name)
             continue
         what = f"subscribe {name} to {topic.name}, from its earliest message on"
-        step = Step(what, "PUT", f"{path}/subscription/{quote(name, safe=':')}", _EARLIEST)
+        step = AdminStep(what, "PUT", f"{path}/subscription/{quote(name, safe=':')}", _EARLIEST)
         yield Finding("subscription", name, "missing", topic.name, step=step)
     # One that is made now is under the policies of its namespace, be that made now or not.
     namespace = topic.namespace
@@ -225,20 +227,20 @@ def _topic(topic: Topic, wanted: Layout, found: Found) -> Iterator[Finding]:
     exists = there is not None
     if topic.table:
         expected = f"from {COMPACTION_THRESHOLD:,} bytes on"
-        step = Step(
+        step = AdminStep(
             f"compact {topic.name} {expected}", "POST", f"{path}/compactionThreshold", COMPACTION_THRESHOLD
         )
         holds = state.compaction > 0
         yield from _policy("compaction", topic.name, step, "never", expected, holds=holds, exists=exists)
     if not topic.subscriptions:
         what = f"keep {topic.name} while nobody uses it"
-        step = Step(what, "POST", f"{path}/inactiveTopicPolicies", _KEPT_WHILE_IDLE)
+        step = AdminStep(what, "POST", f"{path}/inactiveTopicPolicies", _KEPT_WHILE_IDLE)
         lost = "deleted when nobody uses it"
         yield from _policy("inactive-topic", topic.name, step, lost, "kept", holds=state.kept, exists=exists)
 
 
 def _policy(
-    name: str, topic: str, step: Step, found: str, expected: str, *, holds: bool, exists: bool
+    name: str, topic: str, step: AdminStep, found: str, expected: str, *, holds: bool, exists: bool
 ) -> Iterator[Finding]:
     """Nothing is said of a topic that is not there and will get the policy from its namespace."""
     if exists and holds:

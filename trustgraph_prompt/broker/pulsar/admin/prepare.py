@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from trustgraph_prompt.broker.pulsar.admin.client import PulsarAdmin
 from trustgraph_prompt.broker.pulsar.admin.plan import (
+    AdminStep,
     Found,
     FoundTopic,
-    Layout,
-    Step,
+    RequiredTopics,
     Topic,
     namespace_path,
     topic_path,
@@ -40,7 +40,7 @@ _POLICIES: Final[dict[str, tuple[str, type[Any]]]] = {
 }
 
 
-async def look(admin: PulsarAdmin, wanted: Layout) -> Found:
+async def look(admin: PulsarAdmin, wanted: RequiredTopics) -> Found:
     """What there is of what is wanted. Changes nothing. Raises `BrokerError`, `ConfigError`."""
     clusters = _names(await admin.get("clusters", list)) - {"global"}
     if not clusters:  # there are none at first, even of a broker that is healthy
@@ -75,7 +75,7 @@ async def subscriptions_of(admin: PulsarAdmin, topics: Iterable[str]) -> dict[st
     return {name: _names(each) for name, each in zip(names, found, strict=True) if each is not None}
 
 
-async def carry_out(admin: PulsarAdmin, step: Step) -> bool:
+async def carry_out(admin: PulsarAdmin, step: AdminStep) -> bool:
     """Do it and see it in force; False where somebody had done it in the meantime.
 
     Raises as `look` does, also `BrokerUnavailable` where it does not come into force.
