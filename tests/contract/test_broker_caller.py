@@ -36,10 +36,10 @@ async def server(broker: Broker, topics: tuple[str, str], parts: int = 1) -> Asy
                 answer = request.data + b":%d" % part
                 await producer.send(answer, properties={"id": request.properties["id"]})
 
-    serving = asyncio.create_task(serve())
+    flow_set = asyncio.create_task(serve())
     yield
     await consumer.stop()
-    await serving
+    await flow_set
 
 
 async def ask(caller: Caller, data: bytes, parts: int = 1, timeout: float = 60.0) -> list[bytes]:

@@ -331,13 +331,13 @@ async def publish(house: House, key: str, text: str, push: str, *, more: bool) -
 
 
 @pytest.fixture
-def patience(monkeypatch: pytest.MonkeyPatch) -> float:
+def deadline(monkeypatch: pytest.MonkeyPatch) -> float:
     """How long an entry waits for the next of its push in these tests."""
     monkeypatch.setattr(config_topic, "SECONDS_FOR_A_PUSH", 1.0)
     return 1.0
 
 
-async def test_what_a_dead_pusher_left_counts_after_a_while(house: House, patience: float) -> None:
+async def test_what_a_dead_pusher_left_counts_after_a_while(house: House, deadline: float) -> None:
     working = await house.work(house.flow(), echo, config=True)
 
     await publish(house, "a", "one", "died", more=True)
@@ -345,7 +345,7 @@ async def test_what_a_dead_pusher_left_counts_after_a_while(house: House, patien
     await serves(working, "a", "one")
 
 
-async def test_a_later_push_is_not_overtaken_by_an_earlier_one(house: House, patience: float) -> None:
+async def test_a_later_push_is_not_overtaken_by_an_earlier_one(house: House, deadline: float) -> None:
     working = await house.work(house.flow(), echo, config=True)
 
     await publish(house, "a", "old", "slow", more=True)
@@ -357,12 +357,12 @@ async def test_a_later_push_is_not_overtaken_by_an_earlier_one(house: House, pat
     assert working.worker.prompts["default"].question("a", {})[1].prompt == "new"
 
 
-async def test_a_push_that_goes_on_slowly_still_swaps_in_as_one(house: House, patience: float) -> None:
+async def test_a_push_that_goes_on_slowly_still_swaps_in_as_one(house: House, deadline: float) -> None:
     working = await house.work(house.flow(), echo, config=True)
 
     for key in ("a", "b", "c"):
         await publish(house, key, "x", "slow", more=True)
-        await asyncio.sleep(patience * 0.6)
+        await asyncio.sleep(deadline * 0.6)
         assert not working.worker.prompts["default"].prompts
     await publish(house, "d", "x", "slow", more=False)
 

@@ -359,7 +359,7 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
     flow = house.flow(concurrency=2)
     responses = await house.hear(house.topic("responses"))
     model = Counted()
-    desk = Services(
+    services = Services(
         Prompts(ENTRIES), lambda _: ScriptedProvider(model), ProducerPool(house.broker), Metrics()
     )
     breaking = 3
@@ -370,26 +370,26 @@ async def test_a_consumer_that_breaks_is_replaced_and_what_was_in_work_is_paid_o
         consumer = await house.broker.consumer(flow.input.topic, flow.input.subscription)
         return cast(Consumer, Breaking(consumer, 1)) if breaking >= 0 else consumer
 
-    loop = FlowLoop(flow, subscribe, desk)
-    serving = asyncio.create_task(loop.serve())
+    loop = FlowLoop(flow, subscribe, services)
+    flow_set = asyncio.create_task(loop.serve())
     ids = {await house.send(flow, "define", text=str(n)) for n in range(5)}
 
     async with asyncio.timeout(60):
         while {message.properties["id"] for message in responses.messages} != ids:
             await asyncio.sleep(0.01)
     await loop.stop()
-    await serving
+    await flow_set
     assert model.calls == len(ids)
 
 
 async def test_consumers_that_broke_are_let_go_of(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     # What is logged is kept by the test run, and with its errors who raised them.
-    monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.loop"), "disabled", True)
+    monkeypatch.setattr(logging.getLogger("trustgraph_prompt.worker.consumer"), "disabled", True)
     flow = house.flow()
-    desk = Services(
+    services = Services(
         Prompts(ENTRIES), lambda _: ScriptedProvider(Counted()), ProducerPool(house.broker), Metrics()
     )
-    desk = replace(desk, sleep=lambda _: asyncio.sleep(0))
+    services = replace(services, sleep=lambda _: asyncio.sleep(0))
     opened, alive = 0, WeakSet[Breaking]()
 
     async def subscribe() -> Consumer | None:
@@ -399,15 +399,15 @@ async def test_consumers_that_broke_are_let_go_of(house: House, monkeypatch: pyt
         alive.add(breaking := Breaking(consumer, 0))
         return cast(Consumer, breaking)
 
-    serving = asyncio.create_task(FlowLoop(flow, subscribe, desk).serve())
+    flow_set = asyncio.create_task(FlowLoop(flow, subscribe, services).serve())
     async with asyncio.timeout(60):
         while opened < 50:
             await asyncio.sleep(0)
     gc.collect()
 
     assert len(alive) < 5
-    serving.cancel()
-    await asyncio.wait([serving])
+    flow_set.cancel()
+    await asyncio.wait([flow_set])
 
 
 async def test_a_flow_whose_prompt_is_not_there_is_noted(

@@ -45,16 +45,16 @@ class DoubtfulBroker:
             self.defects -= 1
             raise RuntimeError("a defect")
         consumer = await self._broker.consumer(topic, subscription, **options)
-        self._doubt(consumer)
+        self._ambiguity(consumer)
         return consumer
 
     async def table(self, topic: str) -> Table:
         table = await self._broker.table(topic)
         if not topic.endswith("-WORK"):
-            self._doubt(table)
+            self._ambiguity(table)
         return table
 
-    def _doubt(self, handle: Any) -> None:
+    def _ambiguity(self, handle: Any) -> None:
         first = not self.opened
         self.opened.append(handle)
 

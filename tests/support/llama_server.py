@@ -116,7 +116,7 @@ def _serve(port: int, api_key: str) -> None:
     # more than one thread wait for each other, which takes for ever where others want the processor, too
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.warmup = False
-    _serving = llama.Server(params)
+    _flow_set = llama.Server(params)
     sys.stdin.read()
     os._exit(0)
 

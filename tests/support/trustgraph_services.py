@@ -163,7 +163,7 @@ async def config_service(broker: Broker, space: str = "tg") -> AsyncIterator[Con
     """A config service on the topics of a space, which says that it has started."""
     responses = await broker.producer(f"response:{space}:config")
     service = ConfigService(responses, await broker.producer(f"notify:{space}:config"))
-    async with _serving(broker, f"request:{space}:config", "config-svc", service.answer):
+    async with _flow_set(broker, f"request:{space}:config", "config-svc", service.answer):
         await service.poke({})
         yield service
 
@@ -253,7 +253,7 @@ async def completion_worker(
 ) -> AsyncIterator[CompletionWorker]:
     """A worker on a pair of topics."""
     worker = CompletionWorker(script, await broker.producer(response))
-    async with _serving(broker, request, "text-completion--stand-in", worker.answer):
+    async with _flow_set(broker, request, "text-completion--stand-in", worker.answer):
         yield worker
 
 
@@ -269,7 +269,7 @@ def flow_topics(space: str, workspace: str, flow: str) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def _serving(
+async def _flow_set(
     broker: Broker, topic: str, subscription: str, answer: Callable[[Message], Awaitable[None]]
 ) -> AsyncIterator[None]:
     """Answer each message of a topic in a task of its own; an answer that fails, fails the test."""
@@ -284,12 +284,12 @@ async def _serving(
             while message := await consumer.receive():
                 tasks.create_task(one(message))
 
-    serving = asyncio.create_task(all())
+    flow_set = asyncio.create_task(all())
     try:
         yield
     finally:
         await consumer.close()
-        serving.cancel()
-        await asyncio.gather(serving, return_exceptions=True)
-        if not serving.cancelled():
-            serving.result()
+        flow_set.cancel()
+        await asyncio.gather(flow_set, return_exceptions=True)
+        if not flow_set.cancelled():
+            flow_set.result()

@@ -15,8 +15,7 @@ from tests.support.workers import ENTRIES, Working, listening
 from trustgraph_prompt.broker import EmbeddedBroker, connect
 from trustgraph_prompt.llm import Call, ScriptedProvider
 from trustgraph_prompt.wire import Chunk, Metadata
-from trustgraph_prompt.worker import Prompts, Service
-from trustgraph_prompt.worker import flow as flows
+from trustgraph_prompt.worker import Prompts, Service, flow_file
 
 CHUNKS = """
 name: chunks
@@ -52,7 +51,7 @@ class Desk:
         def model(call: Call) -> str:
             return next(answer for text, answer in answers.items() if text in call.messages[-1].text)
 
-        [flow] = flows.load(self.folder / "flows" / "chunks.yaml")
+        [flow] = flow_file.load(self.folder / "flows" / "chunks.yaml")
         assert flow.outputs.answers is not None
         async with (
             await connect(self.url) as broker,
@@ -78,14 +77,14 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def services(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def test_a_list_has_what_gave_nothing_with_the_reason(desk: Desk) -> None:
-    desk.serve(ANSWERS)
+def test_a_list_has_what_gave_nothing_with_the_reason(services: Desk) -> None:
+    services.serve(ANSWERS)
 
-    result = desk.answers("--flow", "chunks")
+    result = services.answers("--flow", "chunks")
 
     assert result.returncode == 0
     assert result.stderr == "4 answers that gave nothing of the flow chunks in flows\n"
@@ -99,16 +98,16 @@ def test_a_list_has_what_gave_nothing_with_the_reason(desk: Desk) -> None:
     )
 
 
-def test_a_list_for_programs_is_narrowed_by_reason_and_prompt(desk: Desk) -> None:
-    desk.serve(ANSWERS)
+def test_a_list_for_programs_is_narrowed_by_reason_and_prompt(services: Desk) -> None:
+    services.serve(ANSWERS)
 
-    assert [record["reason"] for record in desk.listed()] == [
+    assert [record["reason"] for record in services.listed()] == [
         *("extraction_failed", "success", "empty", "schema_missing_field")
     ]
-    assert desk.listed("--prompt", "insist") == []
-    assert len(desk.listed("--prompt", "define")) == 4
-    assert [record["why"] for record in desk.listed("--reason", "success")] == [""]
-    [record] = desk.listed("--reason", "extraction_failed", "--prompt", "define")
+    assert services.listed("--prompt", "insist") == []
+    assert len(services.listed("--prompt", "define")) == 4
+    assert [record["why"] for record in services.listed("--reason", "success")] == [""]
+    [record] = services.listed("--reason", "extraction_failed", "--prompt", "define")
     assert str(record.pop("published")).endswith("+00:00")
     assert isinstance(record.pop("request"), str)
     assert isinstance(record.pop("version"), str)
@@ -127,35 +126,35 @@ def test_a_list_for_programs_is_narrowed_by_reason_and_prompt(desk: Desk) -> Non
     }
 
 
-def test_the_last_record_of_a_request_counts(desk: Desk) -> None:
-    desk.serve({"flint": SORRY})
-    assert len(desk.listed()) == 1
-    desk.serve({"flint": CHALK})
-    assert desk.listed() == []
+def test_the_last_record_of_a_request_counts(services: Desk) -> None:
+    services.serve({"flint": SORRY})
+    assert len(services.listed()) == 1
+    services.serve({"flint": CHALK})
+    assert services.listed() == []
 
 
-def test_a_flow_that_keeps_no_answers_says_so(desk: Desk) -> None:
-    desk.serve({"chalk": CHALK})
+def test_a_flow_that_keeps_no_answers_says_so(services: Desk) -> None:
+    services.serve({"chalk": CHALK})
 
-    alone = desk.answers("--flow", "completions")
-    both = desk.answers()
+    alone = services.answers("--flow", "completions")
+    both = services.answers()
 
     told = "the flow completions keeps no answers: nothing is known of what came of its requests\n"
     assert (alone.returncode, alone.stdout, alone.stderr) == (0, "", told)
     assert both.stderr == f"{told}no answers that gave nothing of the flows chunks, completions in flows\n"
 
 
-def test_looking_makes_no_topic_and_no_file(desk: Desk) -> None:
-    assert "no such broker file" in desk.answers().stderr
-    assert not (desk.folder / "broker.db").exists()
+def test_looking_makes_no_topic_and_no_file(services: Desk) -> None:
+    assert "no such broker file" in services.answers().stderr
+    assert not (services.folder / "broker.db").exists()
 
     async def topics() -> set[str]:
-        async with await connect(desk.url) as broker:
+        async with await connect(services.url) as broker:
             assert isinstance(broker, EmbeddedBroker)
             return set(await broker.subscriptions())
 
     assert asyncio.run(topics()) == set()
-    result = desk.answers("--flow", "chunks")
+    result = services.answers("--flow", "chunks")
     assert result.returncode == 0
     assert result.stderr.startswith(
         "the flow chunks has no answers yet: there is no topic persistent://tg/flow/answers\n"
@@ -163,8 +162,8 @@ def test_looking_makes_no_topic_and_no_file(desk: Desk) -> None:
     assert asyncio.run(topics()) == set()
 
 
-def test_what_there_is_not_is_refused(desk: Desk) -> None:
-    flow = desk.answers("--flow", "chunk")
+def test_what_there_is_not_is_refused(services: Desk) -> None:
+    flow = services.answers("--flow", "chunk")
     assert (flow.returncode, flow.stdout) == (2, "")
     assert "--flow: there is no such flow" in flow.stderr
-    assert "did you mean 'empty'?" in desk.answers("--reason", "emty").stderr
+    assert "did you mean 'empty'?" in services.answers("--reason", "emty").stderr

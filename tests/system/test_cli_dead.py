@@ -13,7 +13,7 @@ import pytest
 from tests.support.command import run
 from trustgraph_prompt.broker import EmbeddedBroker, connect
 from trustgraph_prompt.wire import PromptRequest
-from trustgraph_prompt.worker import flow as flows
+from trustgraph_prompt.worker import flow_file
 
 FLOW = """
 name: {name}
@@ -43,7 +43,7 @@ class Desk:
         """These became dead letters of the flow; the requests are called a, b, c."""
 
         async def bury() -> None:
-            served = flows.load(self.folder / "flows" / f"{flow}.yaml")[0].input
+            served = flow_file.load(self.folder / "flows" / f"{flow}.yaml")[0].input
             async with await connect(self.url) as broker:
                 producer = await broker.producer(served.topic)
                 consumer = await broker.consumer(served.topic, served.subscription)
@@ -65,14 +65,14 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
+def services(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def test_a_list_has_a_line_for_each_letter_and_says_how_many(desk: Desk) -> None:
-    desk.bury([UNKNOWN, BROKEN, HUGE])
+def test_a_list_has_a_line_for_each_letter_and_says_how_many(services: Desk) -> None:
+    services.bury([UNKNOWN, BROKEN, HUGE])
 
-    result = desk.dead("list")
+    result = services.dead("list")
 
     assert (result.returncode, result.stderr) == (0, "3 dead letters of the flows f, g in flows\n")
     place, unknown, broken, huge = result.stdout.splitlines()
@@ -83,11 +83,11 @@ def test_a_list_has_a_line_for_each_letter_and_says_how_many(desk: Desk) -> None
     assert "6,000,000 B (cut)" in huge
 
 
-def test_a_list_for_programs_has_everything_but_the_payload(desk: Desk) -> None:
+def test_a_list_for_programs_has_everything_but_the_payload(services: Desk) -> None:
     data, reason, properties = UNKNOWN
-    desk.bury([(data, reason, {**properties, "died": "1795255200000"})])
+    services.bury([(data, reason, {**properties, "died": "1795255200000"})])
 
-    [letter] = desk.listed()
+    [letter] = services.listed()
 
     assert {name: letter[name] for name in letter if name not in ("id", "published")} == {
         "request": "a",
@@ -105,85 +105,85 @@ def test_a_list_for_programs_has_everything_but_the_payload(desk: Desk) -> None:
     assert str(letter["published"]).endswith("+00:00")
 
 
-def test_letters_are_chosen_by_flow_error_prompt_and_place(desk: Desk) -> None:
-    desk.bury([UNKNOWN, BROKEN])
-    desk.bury([UNKNOWN], flow="g")
+def test_letters_are_chosen_by_flow_error_prompt_and_place(services: Desk) -> None:
+    services.bury([UNKNOWN, BROKEN])
+    services.bury([UNKNOWN], flow="g")
     place = ("--topic", "flow:tg:g-in", "--subscription", "prompt--default--g--request")
 
-    assert len(desk.listed()) == 3
-    assert [letter["flow"] for letter in desk.listed("--flow", "g")] == ["g"]
-    assert [letter["request"] for letter in desk.listed("--error", "invalid-request")] == ["b"]
-    assert [letter["flow"] for letter in desk.listed("--prompt", "define")] == ["f", "g"]
-    assert desk.listed("--id", "another") == []
-    assert desk.dead("list", served=place).stderr == "1 dead letter of persistent://tg/flow/g-in\n"
+    assert len(services.listed()) == 3
+    assert [letter["flow"] for letter in services.listed("--flow", "g")] == ["g"]
+    assert [letter["request"] for letter in services.listed("--error", "invalid-request")] == ["b"]
+    assert [letter["flow"] for letter in services.listed("--prompt", "define")] == ["f", "g"]
+    assert services.listed("--id", "another") == []
+    assert services.dead("list", served=place).stderr == "1 dead letter of persistent://tg/flow/g-in\n"
 
 
-def test_a_letter_is_shown_whole_and_harmless(desk: Desk) -> None:
-    desk.bury([UNKNOWN, BROKEN])
+def test_a_letter_is_shown_whole_and_harmless(services: Desk) -> None:
+    services.bury([UNKNOWN, BROKEN])
 
-    shown = desk.dead("show", "a")
+    shown = services.dead("show", "a")
     assert shown.returncode == 0
     assert 'properties   {"id": "a"' in shown.stdout
     assert '"text": "chalk",\n    "n": 3' in shown.stdout
-    assert "\x1b" not in desk.dead("show", "b").stdout
-    whole = json.loads(desk.dead("show", "b", "--json").stdout)
+    assert "\x1b" not in services.dead("show", "b").stdout
+    whole = json.loads(services.dead("show", "b", "--json").stdout)
     assert (whole["reason"], whole["content"]) == (BROKEN[1], "{no json")
-    assert json.loads(desk.dead("show", whole["id"], "--json").stdout) == whole
-    missing = desk.dead("show", "nobody")
+    assert json.loads(services.dead("show", whole["id"], "--json").stdout) == whole
+    missing = services.dead("show", "nobody")
     assert (missing.returncode, missing.stderr) == (
         *(1, f"error: there is no dead letter nobody of the flows f, g in flows {SUBSCRIPTIONS}\n"),
     )
 
 
-def test_what_is_replayed_is_no_dead_letter_any_more(desk: Desk) -> None:
-    desk.bury([UNKNOWN, BROKEN])
+def test_what_is_replayed_is_no_dead_letter_any_more(services: Desk) -> None:
+    services.bury([UNKNOWN, BROKEN])
 
-    result = desk.dead("replay", "a")
+    result = services.dead("replay", "a")
     assert (result.returncode, result.stdout) == (0, "replayed 1 dead letter\n")
     assert result.stderr == "`dead list` shows what died again\n"
-    assert [letter["request"] for letter in desk.listed()] == ["b"]
-    again = desk.dead("replay", "a", "b")
+    assert [letter["request"] for letter in services.listed()] == ["b"]
+    again = services.dead("replay", "a", "b")
     assert (again.returncode, again.stdout) == (1, "replayed 1 dead letter\n")
     looked = f"of the flows f, g in flows {SUBSCRIPTIONS}\n"
     assert again.stderr.endswith(f"\nerror: there is no dead letter a {looked}")
-    assert desk.dead("list").stderr == f"no dead letters {looked}"
-    nothing = desk.dead("replay", "--all")
+    assert services.dead("list").stderr == f"no dead letters {looked}"
+    nothing = services.dead("replay", "--all")
     assert (nothing.stdout, nothing.stderr) == ("replayed no dead letters\n", f"looked at those {looked}")
 
 
-def test_a_worker_id_that_is_wrong_shows_in_the_subscriptions_that_were_looked_at(desk: Desk) -> None:
-    desk.bury([UNKNOWN])
+def test_a_worker_id_that_is_wrong_shows_in_the_subscriptions_that_were_looked_at(services: Desk) -> None:
+    services.bury([UNKNOWN])
 
-    told = desk.dead("list", "--flow", "f", "--id", "promt").stderr
+    told = services.dead("list", "--flow", "f", "--id", "promt").stderr
     assert told == "no dead letters of the flow f in flows (subscription promt--default--f--request)\n"
     elsewhere = ("--topic", "persistent://tg/flow/f-in", "--subscription", "s")
-    told = desk.dead("list", served=elsewhere).stderr
+    told = services.dead("list", served=elsewhere).stderr
     assert told == "no dead letters of persistent://tg/flow/f-in (subscription s)\n"
 
 
-def test_letters_that_nobody_hears_stopped_the_replay_of_all_others(desk: Desk) -> None:
+def test_letters_that_nobody_hears_stopped_the_replay_of_all_others(services: Desk) -> None:
     volatile = FLOW.replace("persistent://tg/flow/{name}-in", "non-persistent://tg/flow/{name}-in")
-    (desk.folder / "flows" / "f.yaml").write_text(volatile.format(name="f"))
-    desk.bury([UNKNOWN, BROKEN])
-    desk.bury([UNKNOWN], flow="g")
+    (services.folder / "flows" / "f.yaml").write_text(volatile.format(name="f"))
+    services.bury([UNKNOWN, BROKEN])
+    services.bury([UNKNOWN], flow="g")
 
-    result = desk.dead("replay", "--all")
+    result = services.dead("replay", "--all")
     assert (result.returncode, result.stdout) == (1, "replayed 1 dead letter\n")
     assert (
         "non-persistent://tg/flow/f-in: nobody is subscribed as prompt--default--f--request" in result.stderr
     )
     assert "2 dead letters stay; replay while the worker runs" in result.stderr
-    assert [letter["flow"] for letter in desk.listed()] == ["f", "f"]
+    assert [letter["flow"] for letter in services.listed()] == ["f", "f"]
 
 
-def test_what_was_cut_stays_and_is_named(desk: Desk) -> None:
-    desk.bury([UNKNOWN, HUGE])
+def test_what_was_cut_stays_and_is_named(services: Desk) -> None:
+    services.bury([UNKNOWN, HUGE])
 
-    result = desk.dead("replay", "--all")
+    result = services.dead("replay", "--all")
     assert (result.returncode, result.stdout) == (0, "replayed 1 dead letter\n")
     assert "cannot be replayed: only 10 of its 6,000,000 bytes were kept" in result.stderr
-    assert desk.dead("replay", "b").returncode == 1
-    assert [letter["request"] for letter in desk.listed()] == ["b"]
+    assert services.dead("replay", "b").returncode == 1
+    assert [letter["request"] for letter in services.listed()] == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -202,54 +202,54 @@ def test_what_was_cut_stays_and_is_named(desk: Desk) -> None:
         (["list", "--all"], ["--flows", "flows", "--flow", "f"], "looks everywhere"),
     ],
 )
-def test_wrong_usage_is_told(desk: Desk, arguments: list[str], served: list[str], says: str) -> None:
-    desk.bury([])
-    result = desk.dead(*arguments, served=served)
+def test_wrong_usage_is_told(services: Desk, arguments: list[str], served: list[str], says: str) -> None:
+    services.bury([])
+    result = services.dead(*arguments, served=served)
     assert result.returncode == 2
     assert says in result.stderr
 
 
-def test_no_dead_letters_was_said_while_two_lay_in_a_flow_that_was_not_looked_at(desk: Desk) -> None:
-    desk.bury([UNKNOWN, BROKEN])
-    desk.bury([UNKNOWN], flow="g")
+def test_no_dead_letters_was_said_while_two_lay_in_a_flow_that_was_not_looked_at(services: Desk) -> None:
+    services.bury([UNKNOWN, BROKEN])
+    services.bury([UNKNOWN], flow="g")
 
-    bundled = desk.dead("list", served=())
+    bundled = services.dead("list", served=())
     assert bundled.returncode == 0
     assert bundled.stderr.startswith(
         "no dead letters of the bundled flows chunks, requests; --flows names others (subscriptions prompt--"
     )
     both = ("--flows", "flows/f.yaml", "--flows", "flows/g.yaml")
-    assert desk.dead("list", served=both).stderr == (
+    assert services.dead("list", served=both).stderr == (
         "3 dead letters of the flows f, g in flows/f.yaml, flows/g.yaml\n"
     )
-    everywhere = desk.dead("list", "--all", served=())
+    everywhere = services.dead("list", "--all", served=())
     assert len([line for line in everywhere.stdout.splitlines() if line.startswith("  ")]) == 3
     assert everywhere.stderr == (
         "3 dead letters of the bundled flows chunks, requests, "
-        f"and of all other dead-letter topics of {desk.url}\n"
+        f"and of all other dead-letter topics of {services.url}\n"
     )
-    [id] = [letter["id"] for letter in desk.listed("--flow", "g")]
-    shown = json.loads(desk.dead("show", id, "--all", "--json", served=()).stdout)
+    [id] = [letter["id"] for letter in services.listed("--flow", "g")]
+    shown = json.loads(services.dead("show", id, "--all", "--json", served=()).stdout)
     assert (shown["topic"], shown["flow"]) == ("persistent://tg/flow/g-in", "g")
 
 
-def test_looking_makes_no_topic_on_a_broker_in_a_file(desk: Desk) -> None:
+def test_looking_makes_no_topic_on_a_broker_in_a_file(services: Desk) -> None:
     async def topics() -> set[str]:
-        async with await EmbeddedBroker.connect(str(desk.folder / "broker.db")) as broker:
+        async with await EmbeddedBroker.connect(str(services.folder / "broker.db")) as broker:
             return set(await broker.subscriptions())
 
-    desk.bury([UNKNOWN])
+    services.bury([UNKNOWN])
     before = asyncio.run(topics())
-    broker = ("--broker", desk.url)
+    broker = ("--broker", services.url)
     for served in (("--flows", "flows"), (), ("--all",)):
-        desk.dead("list", served=served)
-        desk.dead("show", "a", served=served)
+        services.dead("list", served=served)
+        services.dead("show", "a", served=served)
     assert run("config", "list", *broker).returncode == 0
     assert run("config", "get", "system", *broker).returncode == 1
     assert asyncio.run(topics()) == before
 
 
-def test_a_broker_file_that_is_not_there_is_not_made(desk: Desk) -> None:
-    result = desk.dead("list")
+def test_a_broker_file_that_is_not_there_is_not_made(services: Desk) -> None:
+    result = services.dead("list")
     assert (result.returncode, "no such broker file" in result.stderr) == (1, True)
-    assert not (desk.folder / "broker.db").exists()
+    assert not (services.folder / "broker.db").exists()

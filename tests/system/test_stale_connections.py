@@ -15,23 +15,23 @@ ANSWER = b'{"choices": [{"index": 0, "message": {"content": "Hello."}, "finish_r
 
 
 class ClosingServer:
-    """Answers `patience` requests of a connection; closes it when the next comes, `after` so many seconds."""
+    """Answers `deadline` requests of a connection; closes it when the next comes, `after` so many seconds."""
 
-    def __init__(self, patience: int) -> None:
+    def __init__(self, deadline: int) -> None:
         self.after = 0.0
         self.last_words = b""
         self.requests = 0
         self.connections = 0
         self.url = ""
-        self._patience = patience
+        self._deadline = deadline
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
-    def be_patient(self, patience: int) -> None:
+    def be_patient(self, deadline: int) -> None:
         """For new connections."""
-        self._patience = patience
+        self._deadline = deadline
 
     async def stop(self) -> None:
         self._server.close()
@@ -39,7 +39,7 @@ class ClosingServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
-        left = self._patience
+        left = self._deadline
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = next(line for line in head.lower().split(b"\r\n") if b"content-length" in line)

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.pulsar, pytest.mark.upstream]
 AT_ONCE = 6
 
 
-async def serving(
+async def flow_set(
     site: TrustGraphSite, script: Script, **templates: Any
 ) -> tuple[TrustGraphClient, CompletionWorker]:
     """A worker of ours that serves the flow `default`, and who asks it."""
@@ -38,7 +38,7 @@ async def test_every_answer_is_as_from_trustgraphs_own_service_or_better(trustgr
     await trustgraph.config.put(
         "default", {("prompt", f"template.{case.name}"): case.value for case in CASES}
     )
-    client, model = await serving(trustgraph, answer)
+    client, model = await flow_set(trustgraph, answer)
     places = asyncio.Semaphore(AT_ONCE)
 
     async def ask(case: Case) -> dict[str, Any]:
@@ -65,7 +65,7 @@ async def test_every_answer_is_as_from_trustgraphs_own_service_or_better(trustgr
 
 
 async def test_what_cannot_be_asked_is_an_error_that_says_why(trustgraph: TrustGraphSite) -> None:
-    client, model = await serving(trustgraph, lambda request: "yes", say="Say {{ text }}")
+    client, model = await flow_set(trustgraph, lambda request: "yes", say="Say {{ text }}")
 
     unknown = await client.prompt("nope")
     streamed = await client.prompt("nope", streaming=True)
@@ -86,7 +86,7 @@ async def test_what_cannot_be_asked_is_an_error_that_says_why(trustgraph: TrustG
 
 
 async def test_two_equal_requests_are_two(trustgraph: TrustGraphSite) -> None:
-    client, model = await serving(trustgraph, lambda request: Completion("yes", delay=0.2), say="Say it")
+    client, model = await flow_set(trustgraph, lambda request: Completion("yes", delay=0.2), say="Say it")
 
     came = await asyncio.gather(*(client.prompt("say") for _ in range(2)))
 
@@ -97,7 +97,7 @@ async def test_two_equal_requests_are_two(trustgraph: TrustGraphSite) -> None:
 async def test_a_rate_limit_is_waited_out(trustgraph: TrustGraphSite) -> None:
     limit = Completion(error=("too-many-requests", "slow down"))
     turns = iter([limit] * 4)
-    client, model = await serving(trustgraph, lambda request: next(turns, "yes"), say="Say it")
+    client, model = await flow_set(trustgraph, lambda request: next(turns, "yes"), say="Say it")
 
     came = await client.prompt("say")
 
@@ -108,7 +108,7 @@ async def test_a_rate_limit_is_waited_out(trustgraph: TrustGraphSite) -> None:
 async def test_a_large_answer_arrives_whole(trustgraph: TrustGraphSite) -> None:
     line = json.dumps({"name": "x" * 1000, "age": 1}) + "\n"
     entry = {"prompt": "List", "response-type": "jsonl", "schema": PERSON}
-    client, _ = await serving(trustgraph, lambda request: line * 2000, list=entry)
+    client, _ = await flow_set(trustgraph, lambda request: line * 2000, list=entry)
 
     came = await client.prompt("list")
 
@@ -169,7 +169,7 @@ async def test_the_clients_own_helpers_work_with_the_stock_prompts(trustgraph: T
     def script(request: dict[str, Any]) -> str:
         return next(said[helper] for helper, words in telling.items() if words in request["prompt"])
 
-    client, model = await serving(trustgraph, script)
+    client, model = await flow_set(trustgraph, script)
     came = [await client.call(helper, **arguments, timeout=60) for helper, arguments, *_ in HELPERS]
     streams = [
         await client.call(helper, **arguments, streaming=True, timeout=60)

@@ -40,10 +40,10 @@ outputs: {{response: "{TOLD}"}}
 
 @pytest.fixture
 def site(site: Site) -> Site:
-    return serving(site, FLOW)
+    return flow_set(site, FLOW)
 
 
-def serving(site: Site, flow: str) -> Site:
+def flow_set(site: Site, flow: str) -> Site:
     settings = {"response-type": "jsonl", "object-schema": DEFINITION, "cache": {"seconds": 3600}}
     answer = json.dumps({"entity": "chalk", "definition": "a stone"})
     site.serves(flow, {"template.define": entry("Define {{ text }}", **settings)})
@@ -88,7 +88,7 @@ async def test_what_was_answered_over_topics_of_another_broker_is_another_matter
         for name in ("staging", "production"):
             folder = tmp_path / name
             folder.mkdir()
-            site = serving(Site(folder, stack), OVER_TOPICS)
+            site = flow_set(Site(folder, stack), OVER_TOPICS)
             (folder / "completing.yaml").write_text(COMPLETING)
             options = {"TRUSTGRAPH_PROMPT_CACHE": redis_server.url}
             answer = await answer_of_a_worker(site, name, "--flows", folder, **options)

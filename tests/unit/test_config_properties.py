@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from trustgraph_prompt.errors import FlowError
 from trustgraph_prompt.prompts import PromptSet
-from trustgraph_prompt.worker import flow as flows
+from trustgraph_prompt.worker import flow_file
 
 FLOW = {
     "name": "f",
@@ -95,7 +95,7 @@ def changed(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, Any]:
 @given(document=changed(FLOW) | anything)
 def test_a_flow_is_taken_or_refused(document: Any) -> None:
     with suppress(FlowError):
-        assert flows.parse(document, "f.yaml").name
+        assert flow_file.parse(document, "f.yaml").name
 
 
 @given(document=changed(ENTRY) | anything)

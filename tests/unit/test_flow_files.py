@@ -10,7 +10,8 @@ import pytest
 from trustgraph_prompt import package_data
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import FlowError
-from trustgraph_prompt.worker import flow as flows
+from trustgraph_prompt.worker import flow_file
+from trustgraph_prompt.worker.flow import ProviderChoice, TopicChoice
 from trustgraph_prompt.worker.required_topics import layout
 
 MINIMAL = """
@@ -29,14 +30,14 @@ def written(tmp_path: Path, text: str, name: str = "f.yaml") -> Path:
 
 
 def test_the_flows_that_come_with_the_package_load() -> None:
-    names = {flow.name: flow for flow in flows.load(package_data.flows())}
+    names = {flow.name: flow for flow in flow_file.load(package_data.flows())}
 
     assert {"requests", "chunks"} <= names.keys()
     assert names["chunks"].prompt == "agent-kg-extract"
 
 
 def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
-    [flow] = flows.load(written(tmp_path, MINIMAL), processor="prompt-2")
+    [flow] = flow_file.load(written(tmp_path, MINIMAL), processor="prompt-2")
 
     assert flow.input.topic == "persistent://tg/flow/in"
     assert flow.input.persistent
@@ -49,7 +50,7 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
 
 
 def test_what_becomes_of_answers_without_use_is_a_flows_choice(tmp_path: Path) -> None:
-    [flow] = flows.load(written(tmp_path, MINIMAL + "unusable: answer\n"))
+    [flow] = flow_file.load(written(tmp_path, MINIMAL + "unusable: answer\n"))
 
     assert flow.unusable == "answer"
 
@@ -64,7 +65,7 @@ def test_what_becomes_of_answers_without_use_is_a_flows_choice(tmp_path: Path) -
 )
 def test_answers_of_a_flow_in_another_tenant_stood_in_tg(tmp_path: Path, source: str, answers: str) -> None:
     text = f"name: f\ninput: {{topic: '{source}'}}\noutputs: {{response: 'persistent://acme/prod/out'}}\n"
-    [flow] = flows.load(written(tmp_path, text))
+    [flow] = flow_file.load(written(tmp_path, text))
 
     assert flow.outputs.answers == answers
     topics = layout([flow], "persistent://acme/config/prompt").namespaces
@@ -72,8 +73,8 @@ def test_answers_of_a_flow_in_another_tenant_stood_in_tg(tmp_path: Path, source:
 
 
 def test_objects_go_to_one_topic_or_to_one_for_each_type(tmp_path: Path) -> None:
-    one = flows.load(written(tmp_path, MINIMAL + "  objects: flow:tg:all\n"))[0].outputs
-    parted = flows.load(
+    one = flow_file.load(written(tmp_path, MINIMAL + "  objects: flow:tg:all\n"))[0].outputs
+    parted = flow_file.load(
         written(
             tmp_path,
             MINIMAL + "  objects: {default: 'flow:tg:rest', by-type: {definition: 'flow:tg:definitions'}}\n",
@@ -89,7 +90,7 @@ def test_objects_go_to_one_topic_or_to_one_for_each_type(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("said", "characters"), [("", 1_000_000), ("budget: {characters: 5000}\n", 5_000)])
 def test_how_long_an_answer_may_be_is_said_in_the_budget(tmp_path: Path, said: str, characters: int) -> None:
-    [flow] = flows.load(written(tmp_path, MINIMAL + said))
+    [flow] = flow_file.load(written(tmp_path, MINIMAL + said))
 
     assert flow.budget.characters == characters
 
@@ -99,18 +100,18 @@ def test_a_budget_and_a_provider_of_its_own(tmp_path: Path) -> None:
     text += "price: {prompt: 0.4, completion: 1.6, cached: 0.1}\n"
     text += "provider: {base-url: 'http://localhost:1/v1', model: small}\n"
 
-    [flow] = flows.load(written(tmp_path, text))
+    [flow] = flow_file.load(written(tmp_path, text))
 
     assert flow.budget == Budget(attempts=2, tokens=9000, seconds=1.5, money=0.25, work_seconds=600)
     assert flow.price == Price(prompt=0.4, completion=1.6, cached=0.1)
-    assert flow.provider == flows.ProviderChoice("http://localhost:1/v1", "small")
+    assert flow.provider == ProviderChoice("http://localhost:1/v1", "small")
 
 
 COMPLETIONS = MINIMAL.replace("input:", "input:\n  kind: text-completion")
 
 
 def test_text_completions_are_served_on_trustgraphs_topics() -> None:
-    [flow] = flows.load(package_data.flows() / "completion", processor="text-completion")
+    [flow] = flow_file.load(package_data.flows() / "completion", processor="text-completion")
 
     assert flow.input.topic == "non-persistent://tg/request/text-completion:default:default"
     assert flow.input.subscription == "text-completion--default--default--request"
@@ -126,7 +127,7 @@ def test_parameters_are_texts_as_in_trustgraph(
 ) -> None:
     text = COMPLETIONS + f"parameters: {{model: small, temperature: {written_as}}}\n"
 
-    [flow] = flows.load(written(tmp_path, text))
+    [flow] = flow_file.load(written(tmp_path, text))
 
     assert (flow.model, flow.temperature) == ("small", temperature)
 
@@ -135,9 +136,9 @@ def test_a_provider_may_say_what_its_model_takes(tmp_path: Path) -> None:
     takes = "prefill: vllm, native-schema: true, images: false"
     text = MINIMAL + f"provider: {{base-url: 'http://localhost:1/v1', model: small, {takes}}}\n"
 
-    [flow] = flows.load(written(tmp_path, text))
+    [flow] = flow_file.load(written(tmp_path, text))
 
-    assert flow.provider == flows.ProviderChoice(
+    assert flow.provider == ProviderChoice(
         "http://localhost:1/v1", "small", prefill="vllm", native_schema=True, images=False
     )
 
@@ -145,9 +146,9 @@ def test_a_provider_may_say_what_its_model_takes(tmp_path: Path) -> None:
 def test_a_provider_may_be_asked_over_topics(tmp_path: Path) -> None:
     over = "{request: 'request:tg:tc:w:f', response: 'response:tg:tc:w:f'}"
 
-    [flow] = flows.load(written(tmp_path, MINIMAL + f"provider: {over}\n"))
+    [flow] = flow_file.load(written(tmp_path, MINIMAL + f"provider: {over}\n"))
 
-    assert flow.provider == flows.TopicChoice(
+    assert flow.provider == TopicChoice(
         "non-persistent://tg/request/tc:w:f", "non-persistent://tg/response/tc:w:f"
     )
 
@@ -246,7 +247,7 @@ def test_a_wrong_file_is_refused_saying_file_key_found_and_expected(
     path = written(tmp_path, text)
 
     with pytest.raises(FlowError) as caught:
-        flows.load(path)
+        flow_file.load(path)
 
     for part in [str(path), *says]:
         assert part in str(caught.value)
@@ -258,13 +259,13 @@ def test_two_flows_of_one_name_are_refused(tmp_path: Path) -> None:
     written(tmp_path, MINIMAL, "b.yaml")
 
     with pytest.raises(FlowError, match="two flows of one name"):
-        flows.load(tmp_path)
+        flow_file.load(tmp_path)
 
 
 def test_keys_are_text_whatever_yaml_makes_of_them(tmp_path: Path) -> None:
     text = MINIMAL + "  objects: {by-type: {yes: 'flow:tg:a', 1: 'flow:tg:b'}}\nterms: {day: 2026-11-21}\n"
 
-    [flow] = flows.load(written(tmp_path, text))
+    [flow] = flow_file.load(written(tmp_path, text))
 
     assert set(flow.outputs.objects) == {"yes", "1"}
     assert flow.terms == {"day": "2026-11-21"}
@@ -276,17 +277,17 @@ def test_two_flows_on_one_subscription_are_refused(tmp_path: Path) -> None:
     written(tmp_path, shared.replace("name: f", "name: g"), "b.yaml")
 
     with pytest.raises(FlowError, match=r"b\.yaml /input/subscription: flow f has the same subscription"):
-        flows.load(tmp_path)
+        flow_file.load(tmp_path)
 
 
 def test_a_folder_without_flows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FlowError, match="no flows here"):
-        flows.load(tmp_path)
+        flow_file.load(tmp_path)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FlowError, match="No such file"):
-        flows.load(tmp_path / "none.yaml")
+        flow_file.load(tmp_path / "none.yaml")
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
@@ -294,17 +295,17 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"name: \xff")
 
     with pytest.raises(FlowError, match="not UTF-8"):
-        flows.load(path)
+        flow_file.load(path)
 
 
 def test_the_flows_in_the_guide_to_completions_load(tmp_path: Path) -> None:
     guide = (Path(__file__).parents[2] / "docs" / "completion-worker.md").read_text("utf-8")
     flow, provider = re.findall(r"^```yaml\n(.*?)^```$", guide, re.MULTILINE | re.DOTALL)
 
-    [served] = flows.load(written(tmp_path, flow, "served.yaml"))
-    [asking] = flows.load(written(tmp_path, MINIMAL + provider, "asking.yaml"))
+    [served] = flow_file.load(written(tmp_path, flow, "served.yaml"))
+    [asking] = flow_file.load(written(tmp_path, MINIMAL + provider, "asking.yaml"))
 
     assert (served.model, served.temperature) == ("qwen3:32b", 0.2)
     assert served.input.subscription == "text-completion-rag--books--rag--request"
-    assert isinstance(asking.provider, flows.TopicChoice)
+    assert isinstance(asking.provider, TopicChoice)
     assert asking.provider.timeout == 120

@@ -667,7 +667,7 @@ class Arrival:
     answer: int
     spent: int  # of question and answer; nothing is reported where it is 0
     takes: float
-    patience: float
+    deadline: float
     server: str
     fails: ProviderError | None
 
@@ -688,7 +688,7 @@ def arrivals(draw: st.DrawFn) -> Arrival:
         answer=answered,
         spent=draw(st.integers(1, asked + answered)),
         takes=draw(st.sampled_from([0.0, 0.375, 5.0, 61.0, 130.0])),
-        patience=draw(st.sampled_from([0.25, 30.0, 1e6, 1e6])),
+        deadline=draw(st.sampled_from([0.25, 30.0, 1e6, 1e6])),
         server=draw(st.sampled_from("ab")),
         fails=draw(
             st.sampled_from([None, None, ProviderUnavailable("down"), ProviderRateLimit("slow down")])
@@ -756,7 +756,7 @@ def test_no_limit_is_ever_passed(
             arrival = plan[number]
             call = question(arrival.question, arrival.answer or None, str(number))
             with suppress(TimeoutError):
-                async with asyncio.timeout(arrival.patience):
+                async with asyncio.timeout(arrival.deadline):
                     await category(providers[arrival.server], call)
 
         async with asyncio.TaskGroup() as calls:
@@ -768,7 +768,7 @@ def test_no_limit_is_ever_passed(
         assert ledger.most <= (in_flight or len(plan))
         for order in ledger.order.values():
             assert order == sorted(order)
-        patient = {n for n, each in enumerate(plan) if each.patience == 1e6}
+        patient = {n for n, each in enumerate(plan) if each.deadline == 1e6}
         assert patient <= {n for order in ledger.order.values() for n in order}
         for start, _ in ledger.entries:
             window = [entry for entry in ledger.entries if start <= entry[0] < start + 60]

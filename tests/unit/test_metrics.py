@@ -18,7 +18,7 @@ from trustgraph_prompt.worker.telemetry.metrics import SECONDS_TO_REMEMBER, Metr
 ANSWERED = read("[1]", "json")
 
 
-def serving(*prompts: str) -> PromptSet:
+def flow_set(*prompts: str) -> PromptSet:
     return PromptSet.build({f"template.{prompt}": json.dumps({"prompt": "Say it."}) for prompt in prompts})
 
 
@@ -39,11 +39,11 @@ class Observed:
 
 def test_metrics_of_prompts_that_are_gone_stayed_for_ever() -> None:
     observed = Observed()
-    observed.metrics.configured("w", serving("stays", "goes"))
+    observed.metrics.configured("w", flow_set("stays", "goes"))
     observed.ask("stays", "goes")
     empty = len(Observed().metrics.text())
     both = len(observed.metrics.text()) - empty
-    observed.metrics.configured("w", serving("stays"))
+    observed.metrics.configured("w", flow_set("stays"))
     observed.now = SECONDS_TO_REMEMBER - 1
     assert observed.shown("goes")
     observed.now = SECONDS_TO_REMEMBER
@@ -54,12 +54,12 @@ def test_metrics_of_prompts_that_are_gone_stayed_for_ever() -> None:
 
 def test_a_prompt_that_is_forgotten_can_be_asked_again() -> None:
     observed = Observed()
-    observed.metrics.configured("w", serving("p"))
+    observed.metrics.configured("w", flow_set("p"))
     observed.ask("p")
-    observed.metrics.configured("w", serving())
+    observed.metrics.configured("w", flow_set())
     observed.now += SECONDS_TO_REMEMBER
     assert not observed.shown("p")
-    observed.metrics.configured("w", serving("p"))
+    observed.metrics.configured("w", flow_set("p"))
     observed.ask("p")
     observed.now += SECONDS_TO_REMEMBER
     assert observed.shown("p")
@@ -67,11 +67,11 @@ def test_a_prompt_that_is_forgotten_can_be_asked_again() -> None:
 
 def test_a_prompt_that_came_back_is_not_forgotten() -> None:
     observed = Observed()
-    observed.metrics.configured("w", serving("p"))
+    observed.metrics.configured("w", flow_set("p"))
     observed.ask("p")
-    observed.metrics.configured("w", serving())
+    observed.metrics.configured("w", flow_set())
     observed.now += 10
-    observed.metrics.configured("w", serving("p"))
+    observed.metrics.configured("w", flow_set("p"))
     observed.now += SECONDS_TO_REMEMBER
     assert observed.shown("p")
 
@@ -79,9 +79,9 @@ def test_a_prompt_that_came_back_is_not_forgotten() -> None:
 def test_a_prompt_stays_while_any_workspace_has_it() -> None:
     observed = Observed()
     for workspace in ("w", "v"):
-        observed.metrics.configured(workspace, serving("p"))
+        observed.metrics.configured(workspace, flow_set("p"))
     observed.ask("p")
-    observed.metrics.configured("w", serving())
+    observed.metrics.configured("w", flow_set())
     observed.now += SECONDS_TO_REMEMBER
     assert observed.shown("p")
     observed.metrics.forgotten("v")

@@ -14,18 +14,18 @@ from trustgraph_prompt.cli import options
 from trustgraph_prompt.cli.config import _workspace
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.llm import OpenAIProvider
-from trustgraph_prompt.worker import flow
+from trustgraph_prompt.worker import flow_file
 
 NEITHER = "it begins with neither http:// nor https://"
 
 GIVEN: dict[str, tuple[Callable[[], object], str]] = {
     "a temperature in words": (
-        lambda: flow.temperature("hot", "f.yaml"),
+        lambda: flow_file.temperature("hot", "f.yaml"),
         "the temperature is not valid: it is not a number (found 'hot', expected a number from 0 to 100)",
     ),
-    "a temperature below zero": (lambda: flow.temperature(-1, "f"), "it is below 0"),
-    "a temperature of a furnace": (lambda: flow.temperature("1e400", "f"), "it is above 100"),
-    "a temperature of nothing": (lambda: flow.temperature("nan", "f"), "it is not a number"),
+    "a temperature below zero": (lambda: flow_file.temperature(-1, "f"), "it is below 0"),
+    "a temperature of a furnace": (lambda: flow_file.temperature("1e400", "f"), "it is above 100"),
+    "a temperature of nothing": (lambda: flow_file.temperature("nan", "f"), "it is not a number"),
     "a base URL without http": (
         lambda: OpenAIProvider("localhost:99", "m"),
         f"the base URL is not valid: {NEITHER} (found 'localhost:99', expected http://host:port/v1",

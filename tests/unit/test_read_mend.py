@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.reader.repair import Edit, RepairedValue, Unrepairable, mend, readings
+from trustgraph_prompt.reader.repair import Edit, RepairedValue, Unrepairable, readings, repair
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "quotes of other kinds": {
@@ -225,7 +225,7 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "value"), CASES)
 def test_broken_json_is_read_as_what_was_meant(text: str, value: Any) -> None:
-    mended = mend(text)
+    mended = repair(text)
     assert mended is not None
     assert (mended.value, mended.end, mended.cut) == (value, len(text), False)
     assert mended.edits
@@ -233,7 +233,7 @@ def test_broken_json_is_read_as_what_was_meant(text: str, value: Any) -> None:
 
 @pytest.mark.parametrize(("text", "value"), CUT.items(), ids=CUT)
 def test_cut_text_keeps_what_it_says(text: str, value: Any) -> None:
-    mended = mend(text)
+    mended = repair(text)
     assert mended is not None
     assert (mended.value, mended.end, mended.cut) == (value, len(text), True)
 
@@ -241,7 +241,7 @@ def test_cut_text_keeps_what_it_says(text: str, value: Any) -> None:
 @pytest.mark.parametrize("text", NOT_MEANT)
 def test_prose_is_no_value(text: str) -> None:
     start = min(text.find(bracket) for bracket in "{[" if bracket in text)
-    assert mend(text, start) is None
+    assert repair(text, start) is None
 
 
 @pytest.mark.parametrize(
@@ -259,20 +259,20 @@ def test_prose_is_no_value(text: str) -> None:
     ],
 )
 def test_a_value_ends_at_its_border(text: str, value: Any, rest: str) -> None:
-    mended = mend(text)
+    mended = repair(text)
     assert mended is not None
     assert (mended.value, text[mended.end :], mended.cut) == (value, rest, False)
 
 
 def test_a_value_may_begin_anywhere_in_the_text() -> None:
     text = "The result [1] is {a: 1}."
-    assert mend(text, text.index("{")) == RepairedValue(
+    assert repair(text, text.index("{")) == RepairedValue(
         {"a": 1}, len(text) - 1, (Edit(text.index("a: 1"), "a key without quotes"),)
     )
 
 
 def test_edits_say_where() -> None:
-    mended = mend("""{"a": 'x' "b": 01, c: 1,}""")
+    mended = repair("""{"a": 'x' "b": 01, c: 1,}""")
     assert mended is not None
     assert [(edit.offset, edit.what) for edit in mended.edits] == [
         (6, "other quotes than JSON's"),
@@ -285,11 +285,11 @@ def test_edits_say_where() -> None:
 
 def test_names_decide_what_is_a_key() -> None:
     text = '{"text": "say, note: "x"}'
-    assert mend(text, names=frozenset({"text", "note"})) == mend(text)
-    other = mend(text, names=frozenset({"text"}))
+    assert repair(text, names=frozenset({"text", "note"})) == repair(text)
+    other = repair(text, names=frozenset({"text"}))
     assert other is not None
     assert other.value == {"text": 'say, note: "x'}
-    assert mend("{a: foo b: bar}", names=frozenset({"a", "b"})) is not None
+    assert repair("{a: foo b: bar}", names=frozenset({"a", "b"})) is not None
 
 
 @pytest.mark.parametrize(
@@ -317,16 +317,16 @@ def test_readings_are_no_more_than_the_limit() -> None:
 @pytest.mark.parametrize("bracket", ["[", '{"a":', "{{"])
 def test_deep_nesting_is_refused(bracket: str) -> None:
     with pytest.raises(Unrepairable, match="nested deeper than 200 levels") as refused:
-        mend(bracket * 10_000)
+        repair(bracket * 10_000)
     assert refused.value.offset < 2_000
-    assert mend("[[1,],]", max_depth=2) is not None
+    assert repair("[[1,],]", max_depth=2) is not None
     with pytest.raises(Unrepairable) as refused:
-        mend("- " + r"{\"a\":" * 10_000, 2)
+        repair("- " + r"{\"a\":" * 10_000, 2)
     assert refused.value.offset == 2 + 200 * len(r"{\"a\":")
     with pytest.raises(Unrepairable, match="nested deeper than 2 levels"):
-        mend("[[[1,],],]", max_depth=2)
+        repair("[[[1,],],]", max_depth=2)
 
 
 def test_what_is_broken_everywhere_is_refused() -> None:
     with pytest.raises(Unrepairable, match="steps to repair"):
-        mend("[" + '"x"y' * 100_000)
+        repair("[" + '"x"y' * 100_000)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trustgraph_prompt.reader.repair import mend, readings
+from trustgraph_prompt.reader.repair import readings, repair
 
 MARKS = [
     *"\"'`“”{}[]():,;=+\\\n #/-.%a1",
@@ -49,7 +49,7 @@ layouts = st.fixed_dictionaries(
 @given(documents, layouts, st.sampled_from(["", " ", "\n", "\n```", "\nand more"]))
 def test_sound_json_keeps_its_value(value: Any, layout: dict[str, Any], rest: str) -> None:
     text = json.dumps(value, **layout)
-    mended = mend(text + rest)
+    mended = repair(text + rest)
     assert mended is not None
     assert json.dumps(mended.value) == json.dumps(json.loads(text))
     assert (mended.end, mended.edits, mended.cut) == (len(text), (), False)
@@ -59,7 +59,7 @@ def test_sound_json_keeps_its_value(value: Any, layout: dict[str, Any], rest: st
     "text", ['{"a": 1, "a": [2], "b": 3, "a": 4}', f'{{"a": {"9" * 300}, "b": 1e5}}', '["\\ud800"]']
 )
 def test_sound_json_is_read_as_the_standard_decoder_does(text: str) -> None:
-    mended = mend(text)
+    mended = repair(text)
     assert mended is not None
     assert list(mended.value) == list(json.loads(text))
     assert mended.value == json.loads(text)
@@ -93,7 +93,7 @@ def is_part(value: Any, whole: Any) -> bool:
 )
 def test_cut_json_is_a_part_of_the_whole(whole: Any, layout: dict[str, Any], data: st.DataObject) -> None:
     text = json.dumps(whole, **layout)
-    mended = mend(text[: data.draw(st.integers(1, len(text) - 1))])
+    mended = repair(text[: data.draw(st.integers(1, len(text) - 1))])
     assert mended is not None
     assert mended.cut
     assert mended.edits == ()

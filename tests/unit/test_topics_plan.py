@@ -18,7 +18,7 @@ from trustgraph_prompt.broker.pulsar.admin import (
     compare,
 )
 from trustgraph_prompt.errors import ConfigError, TopicInvalid
-from trustgraph_prompt.worker import flow
+from trustgraph_prompt.worker import flow_file
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice
 from trustgraph_prompt.worker.required_topics import layout
 
@@ -102,7 +102,7 @@ def test_what_one_flow_publishes_and_another_takes_is_subscribed() -> None:
 
 
 def test_the_bundled_flows_are_subscribed_under_the_id_of_the_processor() -> None:
-    served = flow.load(package_data.flows(), processor="mine")
+    served = flow_file.load(package_data.flows(), processor="mine")
     subscriptions = {name for topic in layout(served, CONFIG).topics for name in topic.subscriptions}
     assert subscriptions == {"dead", "mine--default--chunks--request", "mine--default--requests--request"}
 

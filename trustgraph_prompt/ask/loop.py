@@ -83,26 +83,26 @@ async def ask(
 
 async def _converse(plan: Plan, asking: _Asking) -> Outcome:
     """Put one step after the other, for as long as the plan has a next one and the budget pays for it."""
-    harvest, end, cause = asking.harvest, None, None
+    collected, end, cause = asking.collected, None, None
     try:
         step: Step | None = plan.first()
         while step is not None:
             reply = await asking.put(step)
-            consider = partial(_consider, plan, harvest, reply)
-            step = await beside(consider, steps(len(reply.text), harvest.contract))
+            consider = partial(_consider, plan, collected, reply)
+            step = await beside(consider, steps(len(reply.text), collected.contract))
     except BudgetSpent as spent:
         end = Issue(Reason.BUDGET_SPENT, str(spent))
     except ProviderError as error:
         end, cause = asking.end_by(error), without_frames(error)
-    outcome = verdict(harvest, end, cause)
+    outcome = verdict(collected, end, cause)
     await asking.tell_value(outcome)
     return outcome
 
 
-def _consider(plan: Plan, harvest: Collected, reply: Reply) -> Step | None:
+def _consider(plan: Plan, collected: Collected, reply: Reply) -> Step | None:
     """Take in what a step brought, and say which comes next."""
-    harvest.add(reply)
-    return plan.next(harvest)
+    collected.add(reply)
+    return plan.next(collected)
 
 
 class _Asking:
@@ -118,7 +118,7 @@ class _Asking:
         sleep: Sleep,
         characters: int | None,
     ) -> None:
-        self.harvest = Collected(prompt)
+        self.collected = Collected(prompt)
         self._prompt = prompt
         self._provider = provider
         self._allowance = allowance
@@ -143,7 +143,7 @@ class _Asking:
 
     async def _recover(self) -> None:
         """Wait, where the last call broke, as before another try. Raises its error where that is too long."""
-        broken, left = self.harvest.broken, self._allowance.seconds_left()
+        broken, left = self.collected.broken, self._allowance.seconds_left()
         if broken is None:
             return
         seconds = max(broken.retry_after or 0.0, self._retry.backoff(0))
@@ -174,9 +174,9 @@ class _Asking:
             config=step.config.at_most(allowed),
             response_schema=held_to(contract, items=self._prompt.native_items),
             schema_in_words=step.schema_in_words,
-            labels={"prompt": self._prompt.id, "call": str(len(self.harvest.calls) + 1), "why": why},
+            labels={"prompt": self._prompt.id, "call": str(len(self.collected.calls) + 1), "why": why},
         )
-        hearing = CallStream(step, contract, self.harvest.new, self._listen, self._characters)
+        hearing = CallStream(step, contract, self.collected.new, self._listen, self._characters)
         broken: ProviderError | None = None
         try:
             await hearing.hear(self._provider.stream(call), self._allowance.seconds_left())
@@ -186,10 +186,10 @@ class _Asking:
             broken = without_frames(error)
         cost = self._allowance.pay(call, hearing.usage, hearing.written, failed=broken is not None)
         report = hearing.report(why, broken, cost)
-        self.harvest.calls.append(report)
+        self.collected.calls.append(report)
         if broken and not hearing.text:
             raise broken
         is_ours = wanted is not None and (allowed is None or wanted <= allowed)
         reply = await hearing.reply(report, broken, room=wanted if is_ours else None)
-        self.harvest.calls[-1] = reply.report
+        self.collected.calls[-1] = reply.report
         return reply

@@ -45,22 +45,22 @@ class Plan:
             raise BudgetSpent("the budget has no attempts")
         return Step("first", messages.opening(self._question), self._config)
 
-    def next(self, harvest: Collected) -> Step | None:
+    def next(self, collected: Collected) -> Step | None:
         """What is put next; None where all is there, or nothing more is to be had for what it costs."""
-        if harvest.is_over or harvest.is_escalated:
+        if collected.is_over or collected.is_escalated:
             return None
         return (
-            self._objects_to_come(harvest)
-            or self._the_same_going_on(harvest.last)
-            or self._the_same_with_more_room(harvest.last)
-            or self._another_attempt(harvest)
+            self._objects_to_come(collected)
+            or self._the_same_going_on(collected.last)
+            or self._the_same_with_more_room(collected.last)
+            or self._another_attempt(collected)
         )
 
-    def _objects_to_come(self, harvest: Collected) -> Step | None:
+    def _objects_to_come(self, collected: Collected) -> Step | None:
         """The rest of an answer that was cut between objects: shown the last of them, not all."""
-        if not harvest.may_have_more_objects:
+        if not collected.may_have_more_objects:
             return None
-        return Step("continue", messages.continuation(self._question, harvest.objects), self._config)
+        return Step("continue", messages.continuation(self._question, collected.objects), self._config)
 
     def _the_same_going_on(self, last: Reply) -> Step | None:
         """The same answer from where it was cut, where that is within the value, or the first object."""
@@ -82,13 +82,13 @@ class Plan:
         limit, self._config = self._config.answer_limit, self._config.doubled()
         return replace(last.step, why="room", config=self._config, begun="", more_than=limit or 0)
 
-    def _another_attempt(self, harvest: Collected) -> Step | None:
+    def _another_attempt(self, collected: Collected) -> Step | None:
         """The question again, or only what was refused of many objects, with what was wrong."""
         if self._attempts_left < 1:
             return None
-        last, refused = harvest.last, messages.shown(harvest.rejected) if harvest.objects else ()
+        last, refused = collected.last, messages.shown(collected.rejected) if collected.objects else ()
         only_thought = last.is_cut and not last.text.strip()
-        if not refused and (harvest.has_all or only_thought):
+        if not refused and (collected.has_all or only_thought):
             return None
         self._attempts_left -= 1
         self._has_just_repaired = not self._has_just_repaired and self._may_be_repaired(last, refused)

@@ -59,15 +59,15 @@ class TopicCaller:
         failed: Callable[[bytes], bool] | None = None,
     ) -> AsyncGenerator[Message, None]:
         ends = asyncio.get_running_loop().time() + timeout
-        patience = [timeout] if again is None or again >= timeout else [again, timeout - again]
+        deadline = [timeout] if again is None or again >= timeout else [again, timeout - again]
         responses = _Mailbox()
         ids: list[str] = []
         try:
             response = None
-            while response is None and patience:
+            while response is None and deadline:
                 ids.append(self._register(responses))
                 await self._send(data, {**(properties or {}), "id": ids[-1]})
-                response = await responses.next(patience.pop(0))
+                response = await responses.next(deadline.pop(0))
             if response is not None and len(ids) > 1 and failed is not None and failed(response.data):
                 left = ends - asyncio.get_running_loop().time()
                 response = await responses.next(left) or response

@@ -110,12 +110,12 @@ def _judge(path: Path) -> Iterator[Verdict]:
 def _read(path: Path) -> tuple[str, Flow | PromptFiles | ConfigError]:
     """What a file is, and what it says, or what is wrong with it."""
     from trustgraph_prompt.prompts import files
-    from trustgraph_prompt.worker import flow
+    from trustgraph_prompt.worker import flow_file
 
     what = "file"
     try:
         what = "flow" if _is_flow(path) else "prompt"
-        return what, flow.load(path)[0] if what == "flow" else files.read(path)
+        return what, flow_file.load(path)[0] if what == "flow" else files.read(path)
     except ConfigError as error:
         return what, error
 

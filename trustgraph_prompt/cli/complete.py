@@ -37,7 +37,7 @@ def command(
     """
     from trustgraph_prompt import package_data
     from trustgraph_prompt.llm import Limits
-    from trustgraph_prompt.worker import Prompts, Service, flow, process
+    from trustgraph_prompt.worker import Prompts, Service, flow_file, process
     from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
 
     processor = None
@@ -49,7 +49,7 @@ def command(
         provider(model or "each flow's")  # who answers is known
         served = []
     else:
-        served = flow.load(flows or package_data.flows() / "completion", processor=id)
+        served = flow_file.load(flows or package_data.flows() / "completion", processor=id)
     for other in served:
         if other.input.kind != "text-completion":
             raise FlowError(

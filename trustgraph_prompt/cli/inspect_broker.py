@@ -65,7 +65,7 @@ def flows_of(
     Raises `ConfigError`.
     """
     from trustgraph_prompt import package_data
-    from trustgraph_prompt.worker.flow import load
+    from trustgraph_prompt.worker.flow_file import load
 
     served = [each for path in flows or [package_data.flows()] for each in load(path, processor=processor)]
     chosen = [each for each in served if name in (None, each.name)]

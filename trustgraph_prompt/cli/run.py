@@ -44,7 +44,7 @@ def command(
     from trustgraph_prompt import package_data
     from trustgraph_prompt.llm import Limits
     from trustgraph_prompt.prompts import files
-    from trustgraph_prompt.worker import Prompts, Service, flow, process
+    from trustgraph_prompt.worker import Prompts, Service, flow_file, process
     from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
 
     processor = None
@@ -61,7 +61,7 @@ def command(
         processor = Processor(id, concurrency=concurrency, asks_topics=not answered_here, space=space)
         served = []
     else:
-        served = flow.load(flows or package_data.flows(), processor=id)
+        served = flow_file.load(flows or package_data.flows(), processor=id)
     prompts = Prompts(entries, {flow.workspace for flow in served})
     raise_first(prompts.base.refused.values())
     service = Service(

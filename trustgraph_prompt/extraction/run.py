@@ -130,8 +130,8 @@ class Extraction:
     async def _work(self, kept: Broker, passing: Broker) -> None:
         """Put the open jobs to the flow and gather what it sends out, until none is open."""
         producers = ProducerPool(kept)
-        desk = Services({WORKSPACE: self._prompts}, lambda _: self._provider, producers, Metrics())
-        loop = self._loop = FlowLoop(self._flow, partial(passing.consumer, REQUESTS, SUBSCRIPTION), desk)
+        services = Services({WORKSPACE: self._prompts}, lambda _: self._provider, producers, Metrics())
+        loop = self._loop = FlowLoop(self._flow, partial(passing.consumer, REQUESTS, SUBSCRIPTION), services)
         objects = await kept.reader(OBJECTS, start="latest")
         answers = await kept.reader(ANSWERS, start="latest")
         dead = await passing.reader(topics.dead_letter_topic(REQUESTS, SUBSCRIPTION))
@@ -140,11 +140,11 @@ class Extraction:
                 tasks.create_task(self._follow(objects, self._gatherer.take_object))
                 tasks.create_task(self._follow(answers, self._gatherer.take_answer))
                 tasks.create_task(self._follow(dead, self._gatherer.take_dead_letter))
-                serving = tasks.create_task(loop.serve())
+                flow_set = tasks.create_task(loop.serve())
                 await self._ask(passing)
                 await self._stopping.wait()
                 await loop.stop()
-                await serving
+                await flow_set
                 for reader in (objects, answers, dead):
                     await reader.close()
         except* TrustgraphPromptError as group:

@@ -277,7 +277,7 @@ class Breaker(ProviderWrapper):
         self._circuit_of = circuit_of
         self._ready = ready
         self._holds = holds
-        self._patience = None if seconds is None else seconds * PATIENCE
+        self._deadline = None if seconds is None else seconds * PATIENCE
 
     async def stream(self, call: Call) -> AsyncGenerator[Delta, None]:
         """The answer of the provider within. Raises `ProviderAway`, also for what the provider failed of."""
@@ -324,12 +324,12 @@ class Breaker(ProviderWrapper):
     async def _first(self, deltas: AsyncGenerator[Delta, None]) -> Delta | None:
         """The beginning of the answer, None where it is empty. Raises `ProviderUnavailable` for silence."""
         try:
-            async with asyncio.timeout(self._patience) as limit:
+            async with asyncio.timeout(self._deadline) as limit:
                 return await anext(deltas, None)
         except TimeoutError:
             if not limit.expired():
                 raise
-            said = f"no answer began within {self._patience:.0f} seconds"
+            said = f"no answer began within {self._deadline:.0f} seconds"
         raise ProviderUnavailable(said, loggable=said) from CallTimeout(said)
 
     async def _judge(

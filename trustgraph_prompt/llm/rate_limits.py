@@ -288,7 +288,8 @@ class _Gate:
 
     It closes when most of the latest calls were refused: a server that answers most of them refuses for
     reasons that a pause does not mend, and is called at an `AdaptiveRate`. It opens for one call that has no
-    verdict yet, and for one more with each answer, and with each second, since an answer may take minutes to begin.
+    verdict yet, and for one more with each answer, and with each second, since an answer may take minutes to
+    begin.
     """
 
     def __init__(self, server: str) -> None:

@@ -35,22 +35,22 @@ SECONDS_AFTER_A_DEFECT = 5.0
 class FlowSet:
     """Serves a changing set of flows; one that cannot be served disturbs no other.
 
-    `said` is told, by `flow <name>`, why a flow is not served. The provider of `desk` is asked for once for
-    each flow that begins, and `released` told of each that has ended. What is under way when a flow ends may
-    take `drain_timeout` seconds more.
+    `said` is told, by `flow <name>`, why a flow is not served. The provider of `services` is asked for once
+    for each flow that begins, and `released` told of each that has ended. What is under way when a flow ends
+    may take `drain_timeout` seconds more.
     """
 
     def __init__(
         self,
         broker: Broker,
-        desk: Services,
+        services: Services,
         said: MutableMapping[str, str],
         *,
         drain_timeout: float,
         released: Callable[[Flow], Awaitable[None]] | None = None,
     ) -> None:
         self._broker = broker
-        self._desk = desk
+        self._services = services
         self._said = said
         self._drain_timeout = drain_timeout
         self._released = released
@@ -104,7 +104,7 @@ class FlowSet:
     def _begin(self, flow: Flow) -> _Running | None:
         what = _what(flow.name)
         try:
-            provider = self._desk.provider(flow)
+            provider = self._services.provider(flow)
         except ConfigError as error:
             log.error("%s cannot be served: %s", what, error)
             self._said[what] = str(error)
@@ -113,8 +113,8 @@ class FlowSet:
         running = _Running(flow)
         subscribe = partial(self._subscribe, running)
         running.in_work = self._in_work(flow)
-        desk = replace(self._desk, provider=lambda _: provider, in_work=running.in_work)
-        running.loop = FlowLoop(flow, subscribe, desk, running.stopping)
+        services = replace(self._services, provider=lambda _: provider, in_work=running.in_work)
+        running.loop = FlowLoop(flow, subscribe, services, running.stopping)
         running.task = asyncio.create_task(self._serve(running), name=what)
         return running
 
@@ -123,7 +123,7 @@ class FlowSet:
             return None
         solitude = self._completions if flow.input.kind == "text-completion" else self._requests
         topic = topics.in_work_topic(flow.input.topic, flow.input.subscription)
-        return CrashRecord(self._broker, self._desk.producers, topic, solitude)
+        return CrashRecord(self._broker, self._services.producers, topic, solitude)
 
     async def _serve(self, running: _Running) -> None:
         while not running.stopping.is_set():
@@ -131,7 +131,7 @@ class FlowSet:
                 await running.loop.serve()
             except Exception:
                 log.exception("this is a defect of the worker; %s is served anew", _what(running.flow.name))
-                await self._desk.sleep(SECONDS_AFTER_A_DEFECT)
+                await self._services.sleep(SECONDS_AFTER_A_DEFECT)
 
     async def _subscribe(self, running: _Running) -> Consumer | None:
         flow, what = running.flow, _what(running.flow.name)
@@ -157,7 +157,7 @@ class FlowSet:
             return
         flow, what, error = running.flow, _what(running.flow.name), "worker-crashed"
         input = flow.input
-        remarks = record.remarks(error, flow.name, None, self._desk.clock())
+        remarks = record.remarks(error, flow.name, None, self._services.clock())
         search = self._broker.bury_unreceivable(input.topic, input.subscription, workers, remarks)
         try:
             buried = await unless_stopped(search, running.stopping)
@@ -166,7 +166,7 @@ class FlowSet:
             return
         for id in buried or ():
             log.error("dead letter: %s: message %s kills whoever receives it", error, id)
-            self._desk.metrics.buried(flow.name, error)
+            self._services.metrics.buried(flow.name, error)
 
     def _end(self, running: _Running, successor: _Running | None = None) -> None:
         """In the background; not before its `successor` has had its try."""
@@ -192,10 +192,10 @@ class FlowSet:
         """What of an ended flow no other needs: they come and go for as long as the process lives."""
         flow = ended.flow
         if flow.name not in self._running:
-            self._desk.failing.pop(flow.name, None)
-            self._desk.metrics.forget_flow(flow.name)
+            self._services.failing.pop(flow.name, None)
+            self._services.metrics.forget_flow(flow.name)
         needed = {topic for running in self._running.values() for topic in running.topics}
-        await self._desk.producers.forget(ended.topics - needed)
+        await self._services.producers.forget(ended.topics - needed)
 
     async def _wind_down(self, running: _Running) -> None:
         what = _what(running.flow.name)

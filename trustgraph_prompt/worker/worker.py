@@ -17,9 +17,9 @@ from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic, Prompts
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.config.trustgraph_service import ConfigService
+from trustgraph_prompt.worker.consumer import SECONDS_BEFORE_ANOTHER
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.flow_set import FlowSet
-from trustgraph_prompt.worker.loop import SECONDS_BEFORE_ANOTHER
 from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
@@ -69,7 +69,7 @@ class Worker:
         # Flows from files must all be there. TrustGraph's come and go: one that is not holds up no other.
         said: MutableMapping[str, str] = self._unserved if processor else self.health.waiting
         self._watch = Watch(self.health, self.metrics, notes=said)
-        self._desk = Services(
+        self._services = Services(
             prompts,
             provider,
             self._producers,
@@ -79,14 +79,14 @@ class Worker:
             tracing=tracing or Tracing(),
             watch=self._watch,
         )
-        self.serving = FlowSet(broker, self._desk, said, drain_timeout=drain_timeout, released=released)
+        self.flow_set = FlowSet(broker, self._services, said, drain_timeout=drain_timeout, released=released)
         self._config: ConfigTopic | ConfigService | None = None
         if processor:
             self._config = ConfigService(
                 broker,
                 prompts,
                 processor,
-                self.serving.change,
+                self.flow_set.change,
                 self.metrics,
                 self._unserved,
                 self._watch,
@@ -115,7 +115,7 @@ class Worker:
                 following = tasks.create_task(self._follow())
                 await self._stopping.wait()
                 self.health.waiting["worker"] = "stopping"
-                await asyncio.gather(self.serving.drain(), self._end(following))
+                await asyncio.gather(self.flow_set.drain(), self._end(following))
                 watching.cancel()
         finally:
             await self._producers.close()
@@ -149,11 +149,11 @@ class Worker:
     async def _begin(self) -> None:
         """Serve what was read, and be ready: the flows of files when they are all there."""
         if self._flows is not None:
-            self.serving.change(self._flows)
+            self.flow_set.change(self._flows)
             for name, why in self._without_prompt().items():
                 log.warning("%s: %s; its requests become dead letters until it is pushed", name, why)
         else:
-            await self.serving.begun()
+            await self.flow_set.begun()
         if not self._stopping.is_set():  # which is what `worker` says then
             self.health.waiting.pop("worker", None)
 
@@ -176,14 +176,14 @@ class Worker:
             notes |= {
                 f"config entry {key}": f"refused: {error}" for key, error in self._config.refused.items()
             }
-        notes |= {f"provider of flow {name}": why for name, why in self._desk.failing.items()}
+        notes |= {f"provider of flow {name}": why for name, why in self._services.failing.items()}
         return notes | self._without_prompt()
 
     def _without_prompt(self) -> dict[str, str]:
         """The flows that ask a prompt which is not there."""
         return {
             f"flow {flow.name}": f"there is no prompt `{flow.prompt}`"
-            for flow in self.serving.flows
+            for flow in self.flow_set.flows
             if flow.prompt is not None and self.prompts[flow.workspace].find(flow.prompt) is None
         }
 

@@ -30,7 +30,7 @@ _BESIDE: Final = 48_000_000
 class Probe:
     """Receive, through a subscription, from an entry of a topic to the last one, or the first one alone.
 
-    Entries are pairs of ledger and entry. Without a message for `patience` seconds SIGALRM ends the process.
+    Entries are pairs of ledger and entry. Without a message for `deadline` seconds SIGALRM ends the process.
     """
 
     url: str
@@ -39,7 +39,7 @@ class Probe:
     subscription: str
     first: tuple[int, int]
     last: tuple[int, int] | None
-    patience: int
+    deadline: int
 
     def encode(self) -> bytes:
         return json.dumps(asdict(self)).encode()
@@ -62,7 +62,7 @@ def main() -> None:
     _limit_memory(LARGEST + _BESIDE)
     last = tuple(probe.last or probe.first)
     while True:
-        signal.alarm(probe.patience)
+        signal.alarm(probe.deadline)
         id = consumer.receive().message_id()
         sys.stdout.write(f"{id}\n")
         sys.stdout.flush()

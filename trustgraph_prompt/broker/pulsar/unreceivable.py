@@ -248,8 +248,8 @@ class _Search:
         Without a `last` it receives the first and nothing else. Raises `BrokerError` where it could not.
         """
         name = f"{self.subscription}{_PROBES}{uuid4().hex[:8]}"
-        patience = _PATIENCE if last else _PATIENCE_ALONE
-        probe = Probe(self._url, self._partition, self._index, name, first, last, patience)
+        deadline = _PATIENCE if last else _PATIENCE_ALONE
+        probe = Probe(self._url, self._partition, self._index, name, first, last, deadline)
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "trustgraph_prompt.broker.pulsar.receipt_probe"),
             stdin=PIPE,

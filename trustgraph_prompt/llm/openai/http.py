@@ -81,13 +81,13 @@ class Server:
 
     @asynccontextmanager
     async def send(
-        self, body: bytes | None, patience: CallDeadline, path: str = _COMPLETIONS
+        self, body: bytes | None, deadline: CallDeadline, path: str = _COMPLETIONS
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The response to a POST, or to a GET where there is no body; its own body is still to be read.
 
         Raises `TROUBLE`, a `Refusal` where the response is not one of success.
         """
-        response = await patience.wait(lambda: self._request(body, path))
+        response = await deadline.wait(lambda: self._request(body, path))
         try:
             if 300 <= response.status < 400:
                 target = response.headers.get("Location", "nowhere").partition("?")[0]
@@ -95,7 +95,7 @@ class Server:
                     f"HTTP {response.status}: redirected to {excerpt(target)}; is it the base URL?"
                 )
             if response.status != 200:
-                explanation = await _explanation(response, patience)
+                explanation = await _explanation(response, deadline)
                 raise Refusal.of_response(response.status, explanation, response.headers.get("Retry-After"))
             yield response
         finally:
@@ -154,18 +154,18 @@ class Server:
             raise ProviderInvalidRequest(f"the request cannot be sent: {error}") from None
 
 
-async def beginning_of(response: aiohttp.ClientResponse, patience: CallDeadline) -> bytes:
+async def beginning_of(response: aiohttp.ClientResponse, deadline: CallDeadline) -> bytes:
     """The body up to where it says something; white space keeps connections open meanwhile."""
     head, chunk = bytearray(), b""
     while not chunk.strip() and len(head) < _MAX_PADDING:
-        chunk = await patience.wait(response.content.readany)
+        chunk = await deadline.wait(response.content.readany)
         head += chunk
         if not chunk:
             break
     return bytes(head)
 
 
-async def body_of(response: aiohttp.ClientResponse, patience: CallDeadline, head: bytes = b"") -> bytes:
+async def body_of(response: aiohttp.ClientResponse, deadline: CallDeadline, head: bytes = b"") -> bytes:
     """The whole body, of which `head` has been read, or the first `MAX_BODY` bytes of it."""
 
     async def rest() -> bytes:
@@ -174,11 +174,11 @@ async def body_of(response: aiohttp.ClientResponse, patience: CallDeadline, head
             body += chunk
         return bytes(body[:MAX_BODY])
 
-    return await patience.wait(rest)
+    return await deadline.wait(rest)
 
 
 async def events_of(
-    response: aiohttp.ClientResponse, patience: CallDeadline, head: bytes
+    response: aiohttp.ClientResponse, deadline: CallDeadline, head: bytes
 ) -> AsyncGenerator[list[bytes], None]:
     """The data of each event up to `[DONE]`, as they come, several at a time; `head` has been read.
 
@@ -192,29 +192,29 @@ async def events_of(
         if done := bool(ends):
             events = events[: ends[0]]
         if events:
-            patience.an_event_came()
+            deadline.an_event_came()
             yield events
         if done:
             break
-        chunk = await patience.wait(response.content.readany)
+        chunk = await deadline.wait(response.content.readany)
     if done:
         await _reach_end(response)
     rest = [] if done else [event for event in stream.close() if not _is_done(event)]
     if rest:
         if not _is_json(rest[-1]):
             raise ProviderUnavailable("the connection was closed within an event")
-        patience.an_event_came()
+        deadline.an_event_came()
         yield rest
-    if not patience.answer_has_begun:
+    if not deadline.answer_has_begun:
         found = f"{response.content_type}: {excerpt(head)}"
         raise ProviderInvalidResponse(f"HTTP 200, and no answer in {found}")
 
 
-async def _explanation(response: aiohttp.ClientResponse, patience: CallDeadline) -> bytes:
+async def _explanation(response: aiohttp.ClientResponse, deadline: CallDeadline) -> bytes:
     """What the body of an error says, as far as it comes."""
     body = bytearray()
     with suppress(TimeoutError, aiohttp.ClientError, OSError):
-        async with asyncio.timeout(min(_EXPLAINING, patience.seconds)):
+        async with asyncio.timeout(min(_EXPLAINING, deadline.seconds)):
             while len(body) < _MAX_ERROR_BODY and (chunk := await response.content.readany()):
                 body += chunk
     return bytes(body[:_MAX_ERROR_BODY])

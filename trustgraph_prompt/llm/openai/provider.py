@@ -120,13 +120,13 @@ class OpenAIProvider(Completer):
         """
         refusals: list[tuple[SchemaPath, Refusal]] = []
         try:
-            patience = self._patience(call)
+            deadline = self._deadline(call)
             schema_paths = self._schema_paths_of(call.config.model)
             wanted, paths = self._ways(call, schema_paths)
             for path in paths:
                 has_begun = False
                 try:
-                    async with aclosing(self._answer(call, wanted, path, patience)) as deltas:
+                    async with aclosing(self._answer(call, wanted, path, deadline)) as deltas:
                         async for delta in deltas:
                             if wanted and path and not has_begun:
                                 schema_paths.answered(wanted, path, refusals)
@@ -157,10 +157,10 @@ class OpenAIProvider(Completer):
         `ProviderModelNotLoaded`, `ProviderUnavailable` and so on. Calls nothing that costs.
         """
         seconds = min(_READY, self._timeout.first, self._timeout.total)
-        patience = CallDeadline(replace(self._timeout, first=seconds, total=seconds))
+        deadline = CallDeadline(replace(self._timeout, first=seconds, total=seconds))
         try:
-            async with self._server.send(None, patience, "/models") as response:
-                return check_models(await body_of(response, patience), model or self.model)
+            async with self._server.send(None, deadline, "/models") as response:
+                return check_models(await body_of(response, deadline), model or self.model)
         except TROUBLE as error:
             trouble = self._server.told(error, "/models")
         raise trouble
@@ -175,7 +175,7 @@ class OpenAIProvider(Completer):
     async def __aexit__(self, *exc: object) -> None:
         await self.close()
 
-    def _patience(self, call: Call) -> CallDeadline:
+    def _deadline(self, call: Call) -> CallDeadline:
         # what does not stream begins when it ends
         timeout = self._timeout if call.stream else replace(self._timeout, first=self._timeout.total)
         return CallDeadline(timeout)
@@ -197,21 +197,21 @@ class OpenAIProvider(Completer):
         return wanted, known.to_try(wanted)
 
     async def _answer(
-        self, call: Call, wanted: Wanted | None, path: SchemaPath | None, patience: CallDeadline
+        self, call: Call, wanted: Wanted | None, path: SchemaPath | None, deadline: CallDeadline
     ) -> AsyncGenerator[Delta, None]:
         """The answer on one path."""
         decoder = AnswerDecoder(path)
-        async with self._server.send(self._body(call, wanted, path), patience) as response:
-            head = await beginning_of(response, patience)
+        async with self._server.send(self._body(call, wanted, path), deadline) as response:
+            head = await beginning_of(response, deadline)
             if head.lstrip().startswith((b"{", b"[")):  # whatever it is called, and whatever was asked for
                 begun = call.messages[-1].text if request.goes_on(call) else ""
-                for delta in decoder.whole(await body_of(response, patience, head), begun):
+                for delta in decoder.whole(await body_of(response, deadline, head), begun):
                     yield delta
                 return
-            async with aclosing(events_of(response, patience, head)) as chunks:
+            async with aclosing(events_of(response, deadline, head)) as chunks:
                 async for events in chunks:
                     for event in events:
-                        patience.check()
+                        deadline.check()
                         yield decoder.take(event)
             yield decoder.end()
 

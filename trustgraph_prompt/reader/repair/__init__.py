@@ -1,8 +1,8 @@
-"""Broken JSON to the value that was meant: `mend` gives the likeliest reading, `readings` the others, too.
+"""Broken JSON to the value that was meant: `repair` gives the likeliest reading, `readings` the others, too.
 
-`prose` tells what is no value, `notation` unwraps what is written in another one. `descent` reads the rest:
+`prose` tells what is no value, `notation` unwraps what is written in another one. `parser` reads the rest:
 `strings` and `words` say where a value ends, `brackets` which of them a closing one is for. What can be read
-in several ways is put down in `doubts`, and read in the others on request.
+in several ways is put down in `ambiguities`, and read in the others on request.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class RepairedValue:
     half: bool = False
 
 
-def mend(
+def repair(
     text: str, start: int = 0, *, names: frozenset[str] = _NO_NAMES, max_depth: int = 200
 ) -> RepairedValue | None:
     """The likeliest reading of the value whose `{` or `[` is at `start`; None where no value was meant.
@@ -83,12 +83,12 @@ def readings(
     if not lost and not is_meant(text, start):
         return
     reader = _Reader(text, start, lost, names, max_depth, effort)
-    doubts = Ambiguities({})
-    first = reader.read(doubts)
+    ambiguities = Ambiguities({})
+    first = reader.read(ambiguities)
     if first is None:
         return
     yield first
-    for taken in other_ways(doubts.met)[: limit - 1]:
+    for taken in other_ways(ambiguities.met)[: limit - 1]:
         effort.spend(start, (first.end - start) // _CHARACTERS_A_STEP)
         other = reader.read(Ambiguities(taken))
         if other is not None:
@@ -106,20 +106,20 @@ class _Reader:
     max_depth: int
     effort: RepairBudget
 
-    def read(self, doubts: Ambiguities) -> RepairedValue | None:
+    def read(self, ambiguities: Ambiguities) -> RepairedValue | None:
         if notation := notation_at(self.text, self.start):
-            return self._read_notation(notation, doubts)
-        return self._descend(self.text, self.start, doubts)
+            return self._read_notation(notation, ambiguities)
+        return self._descend(self.text, self.start, ambiguities)
 
-    def _read_notation(self, notation: Notation, doubts: Ambiguities) -> RepairedValue | None:
+    def _read_notation(self, notation: Notation, ambiguities: Ambiguities) -> RepairedValue | None:
         """The value in another notation; no more of the text than it needs is rewritten."""
         text, start, size = self.text, self.start, _SEGMENT
         while True:
-            doubts.met.clear()
+            ambiguities.met.clear()
             self.effort.spend(start, min(size, len(text) - start) // _REWRITTEN_A_STEP)
             plain = Rewritten(text[start : start + size], notation)
             try:
-                mended = self._descend(plain.text, 0, doubts)
+                mended = self._descend(plain.text, 0, ambiguities)
             except Unrepairable as refused:
                 raise Unrepairable(str(refused), start + plain.source(refused.offset)) from None
             if mended is None:
@@ -130,11 +130,9 @@ class _Reader:
                 return replace(mended, end=start + plain.source(mended.end), edits=tuple(edits))
             size *= 4
 
-    def _descend(self, text: str, start: int, doubts: Ambiguities) -> RepairedValue | None:
-        descent = Parser(text, self.names, doubts, self.effort, self.max_depth)
-        value = descent.read(start, self.lost)
+    def _descend(self, text: str, start: int, ambiguities: Ambiguities) -> RepairedValue | None:
+        parser = Parser(text, self.names, ambiguities, self.effort, self.max_depth)
+        value = parser.read(start, self.lost)
         if value is NOTHING:
             return None
-        return RepairedValue(
-            value, descent.end, tuple(descent.edits), descent.cut, descent.dropped, descent.half
-        )
+        return RepairedValue(value, parser.end, tuple(parser.edits), parser.cut, parser.dropped, parser.half)

@@ -70,10 +70,10 @@ class BareValue(NamedTuple):
 class BareValues:
     """Reads the values without quotes of one text."""
 
-    def __init__(self, text: str, names: Names, doubts: Ambiguities, effort: RepairBudget) -> None:
+    def __init__(self, text: str, names: Names, ambiguities: Ambiguities, effort: RepairBudget) -> None:
         self._text = text
         self._names = names
-        self._doubts = doubts
+        self._ambiguities = ambiguities
         self._effort = effort
 
     def read(self, start: int, place: Within, brackets: Sequence[str]) -> BareValue:
@@ -102,15 +102,17 @@ class BareValues:
                 return _number(raw), ""
             if raw in _LITERALS:
                 literal = _LITERALS[raw]
-                value = self._doubts.settle("literal", start, literal, raw)
+                value = self._ambiguities.settle("literal", start, literal, raw)
                 return value, "text without quotes" if value == raw else "another spelling of a literal"
             if _HEXADECIMAL.fullmatch(raw):
-                return self._doubts.settle("number", start, int(raw, 16), raw), "a number that is not JSON"
+                return self._ambiguities.settle(
+                    "number", start, int(raw, 16), raw
+                ), "a number that is not JSON"
             if number := _AS_TEXT.fullmatch(raw):
                 as_number = _number(number[1].replace(",", ""))
-                return self._doubts.settle("number", start, raw, as_number), "a number that is not JSON"
+                return self._ambiguities.settle("number", start, raw, as_number), "a number that is not JSON"
             if number := _UNUSUAL.fullmatch(raw):
-                return self._doubts.settle(
+                return self._ambiguities.settle(
                     "number", start, _number(number[1]), raw
                 ), "a number that is not JSON"
         except ValueError:

@@ -42,19 +42,19 @@ class Ambiguities:
         return ways[min(way, len(ways) - 1)]
 
 
-def other_ways(doubts: list[Ambiguity]) -> list[Taken]:
+def other_ways(ambiguities: list[Ambiguity]) -> list[Taken]:
     """The other ways to read them: first all of a kind at once, then each alone."""
     kinds: dict[str, list[Ambiguity]] = {}
-    for doubt in doubts:
-        kinds.setdefault(doubt.what, []).append(doubt)
+    for ambiguity in ambiguities:
+        kinds.setdefault(ambiguity.what, []).append(ambiguity)
     whole: list[Taken] = [
         {(what, None): way} for what, some in kinds.items() for way in range(1, some[0].ways)
     ]
     return whole + [
-        {(doubt.what, doubt.offset): way}
-        for doubt in doubts
-        if len(kinds[doubt.what]) > 1
-        for way in range(1, doubt.ways)
+        {(ambiguity.what, ambiguity.offset): way}
+        for ambiguity in ambiguities
+        if len(kinds[ambiguity.what]) > 1
+        for way in range(1, ambiguity.ways)
     ]
 
 

@@ -71,7 +71,7 @@ class Parser:
     """Reads one value of `text`; then `end`, `cut`, `dropped`, `half` and `edits` say what came of it."""
 
     def __init__(
-        self, text: str, names: Names, doubts: Ambiguities, effort: RepairBudget, max_depth: int
+        self, text: str, names: Names, ambiguities: Ambiguities, effort: RepairBudget, max_depth: int
     ) -> None:
         self.end = 0
         self.cut = False
@@ -80,10 +80,10 @@ class Parser:
         self.edits: list[Edit] = []
         self._text = text
         self._names = names
-        self._doubts = doubts
+        self._ambiguities = ambiguities
         self._effort = effort
-        self._strings = Strings(text, names, doubts, self._effort)
-        self._words = BareValues(text, names, doubts, self._effort)
+        self._strings = Strings(text, names, ambiguities, self._effort)
+        self._words = BareValues(text, names, ambiguities, self._effort)
         self._brackets = Brackets(text, names, max_depth)
         self._lost = ""
         self._meant = False  # whether something came that only a value has
@@ -138,7 +138,11 @@ class Parser:
         while brackets.open:
             *around, last = brackets.open[-2:]
             is_element = bool(around) and around[0].key is None
-            if is_element and last.holds_nothing and self._doubts.settle("empty", last.start, True, False):
+            if (
+                is_element
+                and last.holds_nothing
+                and self._ambiguities.settle("empty", last.start, True, False)
+            ):
                 brackets.drop()
             else:
                 brackets.close()
@@ -324,7 +328,7 @@ class Parser:
             self._edit(self.end, "a member without its value")
             if not colon:
                 top.items.append(key)
-            elif self._doubts.settle("value", self.end, True, False):
+            elif self._ambiguities.settle("value", self.end, True, False):
                 top.members[key] = None
             else:
                 top.commas += 1  # nothing stands before the next one
@@ -418,7 +422,7 @@ class Parser:
                 break
         top = self._top
         self.cut = self.cut or quoted.cut
-        if quoted.cut and not self._doubts.settle("cut string", start, True, False):
+        if quoted.cut and not self._ambiguities.settle("cut string", start, True, False):
             top.key = None
             self.dropped = True
         else:
@@ -434,7 +438,7 @@ class Parser:
         bare = self._words.read(start, place, self._brackets.missing)
         self.end = bare.end
         kept = bare.half is Half.NUMBER and bool(self.edits)
-        if bare.half and not self._doubts.settle("cut word", start, kept, not kept):
+        if bare.half and not self._ambiguities.settle("cut word", start, kept, not kept):
             top.key = None
             self.dropped = True
             return

@@ -91,10 +91,10 @@ class Quoted(NamedTuple):
 class Strings:
     """Reads the strings of one text."""
 
-    def __init__(self, text: str, names: Names, doubts: Ambiguities, effort: RepairBudget) -> None:
+    def __init__(self, text: str, names: Names, ambiguities: Ambiguities, effort: RepairBudget) -> None:
         self._text = text
         self._names = names
-        self._doubts = doubts
+        self._ambiguities = ambiguities
         self._effort = effort
         self._without_end = 0
 
@@ -203,7 +203,7 @@ class Strings:
             return brackets[-1] == ")"
         if mark in "}]":
             sure = place is Within.KEY or closes(text, position, brackets, self._names)
-            return self._doubts.settle("quote", after, sure, not sure) if quotation or not sure else True
+            return self._ambiguities.settle("quote", after, sure, not sure) if quotation or not sure else True
         if mark == "+":
             return next_mark(text, position + 1)[1] in ("", *QUOTES)
         if COMMENT.match(text, position) and (position > after or mark == "/"):
@@ -260,7 +260,7 @@ class Strings:
             sure = sure or (not quotation and _KEY_WITHOUT_QUOTE.match(text, position) is not None)
             if not quotation or (self._names and not sure):
                 sure = sure or may_begin_member(text, position, self._names)
-        return sure or self._doubts.settle("quote", comma, ends, not ends)
+        return sure or self._ambiguities.settle("quote", comma, ends, not ends)
 
     def _ended_before(
         self, gap: int, quote: int, place: Within, brackets: Sequence[str], inner: int
@@ -286,7 +286,7 @@ class Strings:
             if end is None or (inner and before[end] == "\n"):
                 return None
             ends = self._ends(pair + 1, place, brackets, False)
-            return gap + end if self._doubts.settle("key", quote, ends, not ends) else None
+            return gap + end if self._ambiguities.settle("key", quote, ends, not ends) else None
         content = before.rstrip()
         if inner % 2 == 0 and content[-1:] in (*COMMA,) and next_mark(text, pair + 1)[1] in (",", "]", ""):
             return gap + len(content) - 1

@@ -10,7 +10,8 @@ import orjson
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import FlowError, TopicInvalid
-from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice, temperature
+from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice
+from trustgraph_prompt.worker.flow_file import temperature
 
 REQUESTERS_WAIT = 600.0
 """Seconds, unless they were told otherwise; then they hear of nothing any more."""

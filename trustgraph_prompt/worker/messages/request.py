@@ -39,8 +39,8 @@ class Request:
 
     def seconds_left(self, budget: Budget, now: float) -> float:
         """Until whoever asked no longer waits."""
-        patience = self.completion.seconds_left if self.completion is not None else None
-        seconds = min(inf if limit is None else limit for limit in (budget.seconds, patience))
+        deadline = self.completion.seconds_left if self.completion is not None else None
+        seconds = min(inf if limit is None else limit for limit in (budget.seconds, deadline))
         return inf if self.published is None else self.published + seconds - now
 
 

@@ -29,7 +29,7 @@ async def put(
     provider: Provider,
     request: Request,
     flow: Flow,
-    desk: Services,
+    services: Services,
     entry: Entry,
     *,
     listen: Listen,
@@ -37,11 +37,11 @@ async def put(
     judge: Callable[[Outcome], Outcome] = lambda outcome: outcome,
 ) -> Asked:
     """The outcome as `judge` sees it, which is also written into `entry`. What `listen` raises ends it."""
-    started, budget = desk.clock(), flow.budget_of_a_request
+    started, budget = services.clock(), flow.budget_of_a_request
     published = request.published
     if published is not None and budget.seconds is not None:
         published -= min(SECONDS_TO_ANSWER, budget.seconds / 10)
-    with logs.about(prompt=prompt.id), desk.tracing.asking(prompt) as tell:
+    with logs.about(prompt=prompt.id), services.tracing.asking(prompt) as tell:
         outcome = await ask(
             prompt,
             question,
@@ -51,17 +51,17 @@ async def put(
             published=published,
             listen=listen,
             retry=retry,
-            clock=desk.clock,
-            sleep=desk.sleep,
-            cache=desk.cache,
+            clock=services.clock,
+            sleep=services.sleep,
+            cache=services.cache,
         )
         entry.asked = prompt, judge(outcome)
         with _harmless():
             tell(outcome)
         with _harmless():
-            desk.metrics.asked(flow.name, prompt.id, outcome, max(0.0, desk.clock() - started))
-            if desk.cache is not None and prompt.cache is not None:
-                desk.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
+            services.metrics.asked(flow.name, prompt.id, outcome, max(0.0, services.clock() - started))
+            if services.cache is not None and prompt.cache is not None:
+                services.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
         unusable = is_unusable(outcome)
         log.log(
             logging.WARNING if unusable else logging.INFO,

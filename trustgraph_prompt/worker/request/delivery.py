@@ -80,11 +80,11 @@ class _Job:
 class Delivery:
     """One message in work. Run it; where that is cancelled, `abandon` it."""
 
-    def __init__(self, message: Message, flow: Flow, settler: Settler, desk: Services) -> None:
+    def __init__(self, message: Message, flow: Flow, settler: Settler, services: Services) -> None:
         self._message = message
         self._flow = flow
         self._settler = settler
-        self._desk = desk
+        self._services = services
         self._job: _Job | None = None
         self._crashes = 0
         self._waited_for = ""
@@ -105,7 +105,7 @@ class Delivery:
             self._awaits = None
 
     async def _in_work(self) -> Result | None:
-        in_work = self._desk.in_work
+        in_work = self._services.in_work
         if in_work is None:
             return await self._run()
         async with in_work.working_on(self._message.id, self._has_ended) as self._crashes:
@@ -115,7 +115,7 @@ class Delivery:
         return self._awaits is None
 
     async def _run(self) -> Result | None:
-        flow, desk, message = self._flow, self._desk, self._message
+        flow, services, message = self._flow, self._services, self._message
         if self._crashes and isinstance(disposition := decide(self._known(None)), Settlement):
             await self._settler.settle(message, disposition, None)
             return None
@@ -126,9 +126,9 @@ class Delivery:
             return error
         REQUEST.set(request.id)
         with logs.about(prompt=request.prompt[:LONGEST_NAME]):
-            async with desk.journal.entry(flow.name, request.id, message.data) as entry:
+            async with services.journal.entry(flow.name, request.id, message.data) as entry:
                 kind = PromptWork if request.completion is None else TextCompletionWork
-                self._job = _Job(request, entry, begin=partial(kind, request, flow, desk, entry))
+                self._job = _Job(request, entry, begin=partial(kind, request, flow, services, entry))
                 if self._is_back and entry.is_away:  # else there is no time, or a copy was asked meanwhile
                     entry.forget()
                 return await self._until_settled(self._job)
@@ -180,9 +180,9 @@ class Delivery:
         result = await _try(job.ask)
         match result:
             case Outcome(cause=ProviderError() as cause):
-                self._desk.failing[self._flow.name] = loggable(cause)
+                self._services.failing[self._flow.name] = loggable(cause)
             case Outcome(cached=False):
-                self._desk.failing.pop(self._flow.name, None)
+                self._services.failing.pop(self._flow.name, None)
         return result
 
     async def _wait(self, disposition: WaitHere, job: _Job) -> None:
@@ -190,11 +190,11 @@ class Delivery:
             job.entry.forget()
         if disposition.counted:
             self._message = replace(self._message, deliveries=self._message.deliveries + 1)
-            self._desk.metrics.put_off(self._flow.name)
+            self._services.metrics.put_off(self._flow.name)
         if disposition.counted or disposition.why != self._waited_for:  # an outage is told once
             self._waited_for = disposition.why
             log.warning("%s; again in %.1f s", disposition.why, disposition.seconds)
-        await self._desk.sleep(disposition.seconds)
+        await self._services.sleep(disposition.seconds)
 
     def _known(self, result: Result | None, *, ending: bool = False) -> Known:
         flow, job = self._flow, self._job
@@ -213,7 +213,7 @@ class Delivery:
             paid=job is not None and job.entry.asked is not None,
             sent=job is not None and job.sent,
             heard=job.entry.heard if job else AnswerSent.NOTHING,
-            seconds_left=request.seconds_left(flow.budget_of_a_request, self._desk.clock())
+            seconds_left=request.seconds_left(flow.budget_of_a_request, self._services.clock())
             if request
             else inf,
             ending=ending,

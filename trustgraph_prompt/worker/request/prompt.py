@@ -28,16 +28,16 @@ SHARE_ON_THE_LOOP = 0.02
 class PromptWork:
     """One request being answered; objects and pieces go out as they come."""
 
-    def __init__(self, request: Request, flow: Flow, desk: Services, entry: Entry) -> None:
+    def __init__(self, request: Request, flow: Flow, services: Services, entry: Entry) -> None:
         self._request = request
         self._flow = flow
-        self._desk = desk
+        self._services = services
         self._entry = entry
-        self._outbox = Publisher(request, flow, desk.producers, entry)
+        self._outbox = Publisher(request, flow, services.producers, entry)
 
     async def ask(self) -> Asked:
         """Put the question. Raises `RequestError`, `RenderError`."""
-        snapshot = self._desk.prompts.get(self._flow.workspace)
+        snapshot = self._services.prompts.get(self._flow.workspace)
         if snapshot is None or not snapshot.prompts:
             raise RequestError(f"workspace {self._flow.workspace!r} has no prompts", type="no-configuration")
         prompt, question = await _question(snapshot, self._request.prompt, self._request.terms)
@@ -49,7 +49,7 @@ class PromptWork:
             self._provider(),
             self._request,
             self._flow,
-            self._desk,
+            self._services,
             self._entry,
             listen=partial(self._outbox.piece, prompt),
         )
@@ -66,7 +66,7 @@ class PromptWork:
 
     def _provider(self) -> Provider:
         """Whose answers come in pieces only where somebody hears them, or none can be lost unnoticed."""
-        provider, choice = self._desk.provider(self._flow), self._flow.provider
+        provider, choice = self._services.provider(self._flow), self._flow.provider
         uncounted = isinstance(choice, TopicChoice) and not choice.counts
         return WholeAnswers(provider) if uncounted and not self._request.streaming else provider
 

@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 class Settler:
     """Settles the messages of one consumer."""
 
-    def __init__(self, flow: Flow, consumer: Consumer, desk: Services) -> None:
+    def __init__(self, flow: Flow, consumer: Consumer, services: Services) -> None:
         self._flow = flow
         self._consumer = consumer
-        self._desk = desk
+        self._services = services
 
     async def settle(self, message: Message, settlement: Settlement, request: Request | None) -> bool:
         """Whether the message is settled, through any outage of the broker.
@@ -36,14 +36,14 @@ class Settler:
         """
         if isinstance(settlement, GiveUp) and settlement.answer:
             try:
-                await through_outages(partial(self._answer, message, settlement.error), self._desk.sleep)
+                await through_outages(partial(self._answer, message, settlement.error), self._services.sleep)
             except BrokerError as error:
                 log.error("nobody is told that there is no answer: %s", error)
         try:
-            await through_outages(partial(self._settle, message, settlement, request), self._desk.sleep)
+            await through_outages(partial(self._settle, message, settlement, request), self._services.sleep)
         except BrokerError as error:
             log.error("the message stays unacknowledged: %s", error)
-            self._desk.metrics.unsettled(self._flow.name)
+            self._services.metrics.unsettled(self._flow.name)
             return False
         return True
 
@@ -60,12 +60,12 @@ class Settler:
             case Retry():
                 again = message if settlement.counted else replace(message, deliveries=message.deliveries - 1)
                 await self._consumer.retry(again, settlement.seconds)
-                self._desk.metrics.put_off(self._flow.name)
+                self._services.metrics.put_off(self._flow.name)
                 log.warning("%s; again in %.1f s", settlement.why, settlement.seconds)
             case GiveUp(dead_letter=True):
                 log.error("dead letter: %s: %s", settlement.error.type, settlement.why)
                 await self._bury(message, settlement.error, request)
-                self._desk.metrics.buried(self._flow.name, settlement.error.type)
+                self._services.metrics.buried(self._flow.name, settlement.error.type)
             case GiveUp():
                 log.error("no answer: %s: %s", settlement.error.type, settlement.why)
                 await self._consumer.acknowledge(message)
@@ -77,11 +77,11 @@ class Settler:
     async def _answer(self, message: Message, error: Error) -> None:
         id = request_id(message)
         if id is not None:
-            await send_response(self._desk.producers, self._flow, id, refusal(self._flow, error))
+            await send_response(self._services.producers, self._flow, id, refusal(self._flow, error))
 
     async def _bury(self, message: Message, error: Error, request: Request | None) -> None:
         prompt = None if request is None else request.prompt
-        properties = record.remarks(error.type, self._flow.name, prompt, self._desk.clock())
+        properties = record.remarks(error.type, self._flow.name, prompt, self._services.clock())
         try:
             await self._consumer.bury(message, error.message, properties)
         except MessageTooLarge:

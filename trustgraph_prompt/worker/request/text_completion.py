@@ -39,12 +39,12 @@ Overhear = Callable[[Delta], Awaitable[None]]
 class TextCompletionWork:
     """One request being answered; pieces go out as they come where it wants a stream."""
 
-    def __init__(self, request: Request, flow: Flow, desk: Services, entry: Entry) -> None:
+    def __init__(self, request: Request, flow: Flow, services: Services, entry: Entry) -> None:
         assert request.completion is not None
         self._request = request
         self._record = request.completion
         self._flow = flow
-        self._desk = desk
+        self._services = services
         self._entry = entry
         self._thoughts: list[str] = []
         self._trouble = False
@@ -57,14 +57,14 @@ class TextCompletionWork:
         call = topic_messages.call(self._record)
         if call.config.temperature is None:
             call = replace(call, config=replace(call.config, temperature=self._flow.temperature))
-        provider = self._desk.provider(self._flow)
+        provider = self._services.provider(self._flow)
         return await put(
             PROMPT,
             Question(self._record.system, self._record.prompt),
             _Verbatim(provider, call, self._overhear, self._seconds_left, direct=self._record.direct),
             self._request,
             self._flow,
-            self._desk,
+            self._services,
             self._entry,
             listen=self._piece,
             retry=ONCE if self._record.direct else RetryPolicy(),
@@ -103,17 +103,17 @@ class TextCompletionWork:
 
     def _models(self) -> Outcome:
         """The one model that answers. Raises `RequestError` where its name is not known."""
-        who = self._desk.provider(self._flow).identity
+        who = self._services.provider(self._flow).identity
         if not who.model:
             raise RequestError("this worker cannot say which models it has", type="not-implemented")
         return Outcome(who.model, Reason.SUCCESS, PROMPT.contract)
 
     def _seconds_left(self) -> float | None:
         """For how long somebody waits for the first of the answer; None where nobody knows."""
-        patience, published = self._record.seconds_left, self._request.published
-        if patience is None or published is None:
-            return patience
-        return published + patience - self._desk.clock()
+        deadline, published = self._record.seconds_left, self._request.published
+        if deadline is None or published is None:
+            return deadline
+        return published + deadline - self._services.clock()
 
     async def _piece(self, piece: Piece) -> None:
         await self._stream(piece.text, self._tell)
@@ -147,7 +147,7 @@ class TextCompletionWork:
         self._entry.begun = True
 
     async def _send(self, response: wire.TextCompletionResponse) -> None:
-        await send_response(self._desk.producers, self._flow, self._request.id, response)
+        await send_response(self._services.producers, self._flow, self._request.id, response)
 
 
 class _Verbatim(ProviderWrapper):

@@ -1,0 +1,119 @@
+"""Keeps a flow subscribed: a consumer that breaks, or that the broker has forgotten, is replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+from trustgraph_prompt.broker import Consumer
+from trustgraph_prompt.errors import BrokerError
+from trustgraph_prompt.worker.flow import Flow
+from trustgraph_prompt.worker.services import Services
+
+log = logging.getLogger(__name__)
+
+SECONDS_BEFORE_ANOTHER = 0.5
+"""Between the loss of a consumer and the next, so that a broker that closes each one is not flooded."""
+
+
+class ConsumerKeeper:
+    """The consumers of one flow, in turn; `subscribe` opens one, and gives None when it is too late.
+
+    Two are open while the messages of the one before are worked off.
+    """
+
+    def __init__(
+        self,
+        flow: Flow,
+        subscribe: Callable[[], Awaitable[Consumer | None]],
+        services: Services,
+        stopping: asyncio.Event,
+    ) -> None:
+        self._flow = flow
+        self._part = f"consumer of flow {flow.name}"
+        self._subscribe = subscribe
+        self._services = services
+        self._stopping = stopping
+        self._consumer: Consumer | None = None
+        self._successor: asyncio.Task[Consumer | None] | None = None
+        self._open: set[Consumer] = set()
+
+    async def next(self) -> Consumer | None:
+        """A consumer that receives messages or still holds some; None once nothing more comes."""
+        if self._successor is not None:
+            self._consumer = await self._successor
+            self._successor = None
+        else:
+            self._consumer = None if self._stopping.is_set() else await self._open_another()
+        return self._consumer
+
+    @asynccontextmanager
+    async def watched(self, consumer: Consumer, tasks: asyncio.TaskGroup) -> AsyncIterator[None]:
+        """Checks the consumer for the time of the block; a `BrokerError` within closes it."""
+        try:
+            check, renew = partial(self._check, consumer), partial(self._renew, consumer, tasks)
+            with self._services.watch.over(self._part, check, renew):
+                yield
+        except BrokerError as error:
+            log.error("flow %s lost its consumer: %s", self._flow.name, error)
+            await self.close(consumer)  # the broker delivers again what it holds, and the journal knows it
+            await self._services.sleep(SECONDS_BEFORE_ANOTHER)
+
+    async def stop(self) -> None:
+        """Receive nothing new; the consumers stay open for acknowledgements."""
+        for consumer in (self._consumer, self._waiting_successor()):
+            if consumer is not None:
+                await _stop(consumer)
+
+    async def close(self, consumer: Consumer) -> None:
+        """Close one; an error of the broker is logged."""
+        self._open.discard(consumer)
+        try:
+            await consumer.close()
+        except BrokerError as error:
+            log.warning("a consumer could not be closed: %s", error)
+
+    async def close_all(self) -> None:
+        """Close what is open, and stop watching."""
+        self._successor = None
+        await asyncio.gather(*map(self.close, list(self._open)))
+        self._services.watch.forget(self._part)
+
+    async def _open_another(self) -> Consumer | None:
+        consumer = await self._subscribe()
+        if consumer is not None:
+            self._open.add(consumer)
+            if self._stopping.is_set():
+                await _stop(consumer)
+        return consumer
+
+    def _waiting_successor(self) -> Consumer | None:
+        """The consumer that already receives while the messages of the one before are worked off."""
+        successor = self._successor
+        return successor.result() if successor is not None and successor.done() else None
+
+    async def _check(self, consumer: Consumer) -> None:
+        if not self._stopping.is_set():  # a stopped consumer has left the subscription on purpose
+            await (self._waiting_successor() or consumer).check()
+
+    async def _renew(self, consumer: Consumer, tasks: asyncio.TaskGroup) -> None:
+        """Replace a consumer that the broker has forgotten; the new one is used when this one is done.
+
+        A persistent one is closed: the broker delivers again whatever it holds.
+        """
+        if not self._stopping.is_set():
+            self._successor = tasks.create_task(self._replace(consumer))
+
+    async def _replace(self, consumer: Consumer) -> Consumer | None:
+        await (self.close(consumer) if self._flow.input.persistent else _stop(consumer))
+        return await self._open_another()
+
+
+async def _stop(consumer: Consumer) -> None:
+    try:
+        await consumer.stop()
+    except BrokerError as error:
+        log.warning("a consumer could not be stopped: %s", error)

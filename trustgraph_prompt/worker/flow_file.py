@@ -1,0 +1,230 @@
+"""Flow files: parses and checks them, with errors that name the file and the key."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from math import isnan
+from pathlib import Path
+from typing import Any
+
+from trustgraph_prompt import package_data
+from trustgraph_prompt.broker import topics
+from trustgraph_prompt.config_files import check, read_yaml
+from trustgraph_prompt.cost import Budget, Price
+from trustgraph_prompt.errors import FlowError, TopicInvalid
+from trustgraph_prompt.worker.flow import WORK_SECONDS, Flow, Input, Outputs, ProviderChoice, TopicChoice
+
+HOTTEST = 100
+"""The highest temperature that somebody may mean; servers take less."""
+
+
+def load(path: Path, *, processor: str = "prompt") -> list[Flow]:
+    """The flows of a file, or of all `*.yaml` files in a folder.
+
+    `processor` is the id of this worker, after which subscriptions are named. Raises `FlowError` saying
+    which file and key, what was found and what was expected.
+    """
+    paths = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+    if not paths:
+        raise FlowError(
+            "no flows here", where=str(path), found="no *.yaml file", expected="one for each flow"
+        )
+    flows: dict[str, Flow] = {}
+    for file in paths:
+        flow = parse(read_yaml(file, FlowError), str(file), processor=processor)
+        if flow.name in flows:
+            raise FlowError("two flows of one name", where=str(file), path="/name", found=flow.name)
+        for other in flows.values():
+            if (other.input.topic, other.input.subscription) == (flow.input.topic, flow.input.subscription):
+                raise FlowError(
+                    f"flow {other.name} has the same subscription, and each would get half of the requests",
+                    where=str(file),
+                    path="/input/subscription",
+                    found=flow.input.subscription,
+                    expected="one of its own",
+                )
+        flows[flow.name] = flow
+    return list(flows.values())
+
+
+def parse(document: Any, where: str, *, processor: str = "prompt") -> Flow:
+    """The flow in a document. Raises `FlowError`."""
+    check(document, schema(), where, FlowError)
+    name, workspace = document["name"], document.get("workspace", "default")
+    source, outputs, parameters = document["input"], document["outputs"], document.get("parameters", {})
+    kind = source.get("kind", "prompt-request")
+    _check_kind(document, kind, where)
+    objects = outputs.get("objects", {})
+    by_type = {"": objects} if isinstance(objects, str) else dict(objects.get("by-type", {}))
+    if isinstance(objects, dict) and "default" in objects:
+        by_type[""] = objects["default"]
+    try:
+        input_topic = topics.resolve(source["topic"])
+        answers = f"persistent://{topics.namespace_of(input_topic)}/{name}-answers"
+        flow = Flow(
+            name=name,
+            workspace=workspace,
+            input=Input(
+                topic=input_topic,
+                subscription=source.get("subscription", f"{processor}--{workspace}--{name}--request"),
+                kind=kind,
+                buffer=source.get("buffer", 1000),
+            ),
+            outputs=Outputs(
+                answers=None
+                if kind == "text-completion"
+                else topics.resolve(outputs.get("answers", answers)),
+                response=topics.resolve(outputs["response"]) if "response" in outputs else None,
+                objects={value: topics.resolve(topic) for value, topic in by_type.items()},
+            ),
+            prompt=document.get("prompt"),
+            terms=document.get("terms", {}),
+            concurrency=document.get("concurrency", 8),
+            deliveries=document.get("deliveries", 5),
+            crashes=document.get("crashes", 3),
+            unusable=document.get("unusable", "dead-letter"),
+            budget=_budget(document.get("budget", {})),
+            price=Price(**document["price"]) if "price" in document else None,
+            provider=_provider(document.get("provider")),
+            model=parameters.get("model"),
+            temperature=temperature(parameters.get("temperature"), where),
+        )
+    except TopicInvalid as error:
+        raise FlowError(str(error), where=where) from None
+    if flow.budget.money is not None and flow.price is None:
+        raise FlowError(
+            "money cannot be counted",
+            where=where,
+            path="/budget/money",
+            found=flow.budget.money,
+            expected="a `price` beside the budget",
+        )
+    _check_topics(flow, where)
+    return flow
+
+
+def _check_kind(document: Any, kind: str, where: str) -> None:
+    outputs = document["outputs"]
+    if kind != "chunk" and "response" not in outputs:
+        raise FlowError(
+            "requests want responses",
+            where=where,
+            path="/outputs",
+            found=outputs,
+            expected="a `response` topic",
+        )
+    if kind == "text-completion":
+        foreign = [f"/outputs/{key}" for key in outputs if key != "response"]
+        foreign += [f"/{key}" for key in ("terms", "unusable") if key in document]
+    else:
+        foreign = ["/parameters"] if "parameters" in document else []
+    if foreign:
+        raise FlowError(f"says nothing about messages of the kind {kind}", where=where, path=foreign[0])
+
+
+def _provider(choice: Mapping[str, Any] | None) -> ProviderChoice | TopicChoice | None:
+    if choice is None:
+        return None
+    if "request" in choice:
+        request, response = topics.resolve(choice["request"]), topics.resolve(choice["response"])
+        return TopicChoice(request, response, choice.get("model"), choice.get("timeout", 600.0))
+    return ProviderChoice(
+        choice["base-url"],
+        choice["model"],
+        choice.get("key-env"),
+        prefill=choice.get("prefill"),
+        native_schema=choice.get("native-schema"),
+        images=choice.get("images"),
+    )
+
+
+def temperature(value: object, where: str) -> float | None:
+    """The parameter of that name, None where it says nothing. TrustGraph's are texts. Raises `FlowError`."""
+    if value is None or value == "":
+        return None
+    with suppress(ValueError, OverflowError, TypeError):
+        if not isinstance(value, bool) and "_" not in str(value) and 0 <= float(str(value)) <= HOTTEST:
+            return float(str(value))
+    raise FlowError(
+        f"the temperature is not valid: {_wrong_temperature(value)}",
+        where=where,
+        path="/parameters/temperature",
+        found=value,
+        expected=f"a number from 0 to {HOTTEST}",
+    )
+
+
+def _wrong_temperature(value: object) -> str:
+    with suppress(ValueError, OverflowError, TypeError):
+        if not isinstance(value, bool) and "_" not in str(value) and not isnan(number := float(str(value))):
+            return "it is below 0" if number < 0 else f"it is above {HOTTEST}"
+    return "it is not a number"
+
+
+def _check_topics(flow: Flow, where: str) -> None:
+    if isinstance(flow.provider, TopicChoice):
+        _check_provider(flow, flow.provider, where)
+    for path, topic in _outputs(flow).items():
+        if topic == flow.input.topic:
+            raise FlowError(
+                "the flow would get its own output as requests",
+                where=where,
+                path=path,
+                found=topic,
+                expected="another topic than /input/topic",
+            )
+        if topic is not None and path != "/outputs/response" and not topics.is_persistent(topic):
+            raise FlowError(
+                "outputs must be durable before a request is acknowledged",
+                where=where,
+                path=path,
+                found=topic,
+                expected="a persistent topic",
+            )
+
+
+def _budget(source: Mapping[str, Any]) -> Budget:
+    limits = {"work-seconds": WORK_SECONDS, **source}
+    return Budget(**{name.replace("-", "_"): limit for name, limit in limits.items()})
+
+
+def _check_provider(flow: Flow, over: TopicChoice, where: str) -> None:
+    if flow.model is not None:
+        raise FlowError(
+            "the worker that is asked over topics has a model of its own",
+            where=where,
+            path="/parameters/model",
+            found=flow.model,
+            expected="none, or /provider/model for what that is called",
+        )
+    taken = {"/input/topic": flow.input.topic, **_outputs(flow)}
+    for path, topic in (("/provider/request", over.request), ("/provider/response", over.response)):
+        for other, its in taken.items():
+            if topic == its:
+                raise FlowError(
+                    "the flow would hear itself",
+                    where=where,
+                    path=path,
+                    found=topic,
+                    expected=f"another topic than {other}",
+                )
+        taken[path] = topic
+
+
+def _outputs(flow: Flow) -> dict[str, str | None]:
+    """The topics of the outputs by their place in the file."""
+    return {
+        "/outputs/answers": flow.outputs.answers,
+        "/outputs/response": flow.outputs.response,
+        **{f"/outputs/objects {kind}".rstrip(): topic for kind, topic in flow.outputs.objects.items()},
+    }
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The JSON Schema of a flow file."""
+    document: dict[str, Any] = json.loads((package_data.flows() / "flow.schema.json").read_text())
+    return document
