@@ -1,35 +1,13 @@
-"""From a broker's URL to the broker."""
+"""URLs of brokers: what they name, and how they are shown without secrets."""
 
 from __future__ import annotations
 
 from typing import Final
 from urllib.parse import urlsplit
 
-from trustgraph_prompt.broker.embedded import MEMORY, EmbeddedBroker
-from trustgraph_prompt.broker.protocol import Broker
-from trustgraph_prompt.errors import ConfigError, excerpt
+from trustgraph_prompt.errors import ConfigError
 
 _PULSAR_PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651}
-
-
-async def connect(url: str) -> Broker:
-    """Connect to `pulsar://host:port`, `pulsar+ssl://…`, `embedded:` (memory) or `embedded:PATH` (a file).
-
-    Raises `ConfigError` for any other URL, `BrokerUnavailable` when the broker cannot be reached.
-    """
-    scheme, _, rest = url.partition(":")
-    if scheme == "embedded":
-        return await EmbeddedBroker.connect(rest or MEMORY)
-    if scheme in ("pulsar", "pulsar+ssl"):
-        from trustgraph_prompt.broker.pulsar.broker import PulsarBroker
-
-        return await PulsarBroker.connect(url)
-    raise ConfigError(
-        "the broker's URL is not valid: "
-        + (f"there is no broker of the kind {excerpt(scheme, 40)}" if rest else "it names no kind of broker"),
-        found=address(url) if _holds_more(url) else url,
-        expected="pulsar://HOST:PORT, pulsar+ssl://HOST:PORT, embedded: or embedded:PATH",
-    )
 
 
 def address(url: str) -> str:
@@ -45,7 +23,7 @@ def pulsar_hosts(url: str) -> list[tuple[str, int]]:
     """Host and port of each broker that a Pulsar's URL names. Raises `ConfigError`, without secrets."""
     scheme, _, hosts = address(url).partition("://")
     try:
-        if _holds_more(url):
+        if may_hold_a_secret(url):
             raise ValueError
         found = [_host(host, _PULSAR_PORTS[scheme]) for host in hosts.split(",")]
     except (KeyError, ValueError) as error:
@@ -53,17 +31,17 @@ def pulsar_hosts(url: str) -> list[tuple[str, int]]:
             f"the URL of the Pulsar is not valid: {_wrong(url, scheme, hosts)}",
             found=address(url),
             expected="pulsar://HOST:PORT or pulsar+ssl://HOST:PORT",
-        ) from (None if _holds_more(url) else error)
+        ) from (None if may_hold_a_secret(url) else error)
     return found
 
 
-def _holds_more(url: str) -> bool:
+def may_hold_a_secret(url: str) -> bool:
     """Whether it may hold a secret: a user, a password, options."""
     return "@" in url or "?" in url
 
 
 def _wrong(url: str, scheme: str, hosts: str) -> str:
-    if _holds_more(url):
+    if may_hold_a_secret(url):
         return "it may hold no user, password or options; who we are comes from the environment"
     if scheme not in _PULSAR_PORTS:
         return f"it begins with neither {' nor '.join(f'{known}://' for known in _PULSAR_PORTS)}"

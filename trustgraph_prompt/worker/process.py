@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from trustgraph_prompt.ask import Cache
-from trustgraph_prompt.broker import Broker, urls
+from trustgraph_prompt.broker import Broker, connect
 from trustgraph_prompt.broker.caller_pool import CallerPool
 from trustgraph_prompt.llm import Limiter, Limits, Provider
 from trustgraph_prompt.llm.circuit import Circuit
@@ -65,7 +65,7 @@ class Service:
     ready_without_model: bool = False
     circuits: Circuits = field(default_factory=Circuits)
     tracing: Tracing = field(default_factory=Tracing)
-    connect: Callable[[str], Awaitable[Broker]] = urls.connect
+    connect: Callable[[str], Awaitable[Broker]] = connect
     health: Health = field(default_factory=Health, init=False)
     metrics: Metrics = field(default_factory=Metrics, init=False)
     stopping: asyncio.Event = field(default_factory=asyncio.Event, init=False)
