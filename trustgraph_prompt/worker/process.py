@@ -15,6 +15,7 @@ from functools import partial
 from trustgraph_prompt.ask import Cache
 from trustgraph_prompt.broker import Broker, connect
 from trustgraph_prompt.broker.caller_pool import CallerPool
+from trustgraph_prompt.broker.urls import address
 from trustgraph_prompt.llm import Limiter, Limits, Provider
 from trustgraph_prompt.llm.circuit import Circuit
 from trustgraph_prompt.worker.backoff import until_stopped
@@ -78,8 +79,8 @@ class Service:
             self._theirs = TrustGraphMetrics(self.processor.id, self.metrics.registry, self.processor.facts)
         self.circuits.changed = self._show
         self._callers = CallerPool()
-        address = urls.address(self.broker) if isinstance(self.broker, str) else ""
-        self._providers = Providers(self.provider, self._callers, address, self._dress)
+        place = address(self.broker) if isinstance(self.broker, str) else ""
+        self._providers = Providers(self.provider, self._callers, place, self._dress)
         for flow in self.flows:
             self._providers.check(flow)
 
