@@ -1,27 +1,29 @@
 # `make demo` and `make test` set everything up themselves: Python 3.11 or newer and make are enough.
 PYTHON ?= python3
-EXTRAS ?= dev
+# The lock file to install: requirements/dev.txt, or ci.txt with a real model and TrustGraph's clients.
+LOCK ?= dev
 # Most tests wait: two cores do the work of more processes.
 PROCESSES ?= 4
 MINUTES ?= 10
 VENV := .venv
 BIN := $(VENV)/bin
-comma := ,
-READY := $(VENV)/.ready-$(subst $(comma),-,$(EXTRAS))
+READY := $(VENV)/.ready-$(LOCK)
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Hundreds of processes import the same modules: compile these once, whatever the environment says.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick fuzz check growth bench format clean
+.PHONY: help demo test quick fuzz check growth bench format lock clean
 
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml requirements/$(LOCK).txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; say PYTHON=…")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	$(PIP) --require-hashes --requirement requirements/$(LOCK).txt
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: $(READY)  ## a document in, objects out: recorded answers, no model needed
@@ -53,13 +55,17 @@ growth: $(READY)  ## what must be linear, what hostile text may cost, how well v
 	$(BIN)/python benchmarks/grounding.py
 
 bench: $(READY)  ## the measured claims
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@for file in benchmarks/*.py; do echo "$$file"; $(BIN)/python $$file || exit 1; done
 
 format: $(READY)  ## put the source into shape
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+lock:  ## writes the lock files anew, with the newest versions that pyproject.toml allows
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	requirements/lock $(VENV)-lock/bin/uv
+
 clean:  ## remove what was set up and left behind
-	rm -rf $(VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -r {} +

@@ -1,0 +1,10 @@
+"""The digest of what the lock files are made of; they hold it in their first line, so that a stale one is noticed."""
+
+import hashlib
+import json
+import tomllib
+from pathlib import Path
+
+project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+parts = {key: project[key] for key in ("requires-python", "dependencies", "optional-dependencies")}
+print("pyproject.toml", hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16])
