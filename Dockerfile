@@ -18,7 +18,8 @@ COPY pyproject.toml README.md LICENSE ./
 COPY trustgraph_prompt trustgraph_prompt
 COPY templates templates
 COPY flows flows
-RUN /tools/bin/pip --python /opt/trustgraph-prompt/bin/python install --no-deps --no-build-isolation . \
+RUN /tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && /tools/bin/pip --python /opt/trustgraph-prompt/bin/python install --no-deps /wheels/*.whl \
     && /tools/bin/cyclonedx-py environment --output-reproducible --output-file /opt/trustgraph-prompt/sbom.cdx.json \
         /opt/trustgraph-prompt/bin/python
 
