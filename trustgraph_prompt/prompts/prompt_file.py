@@ -125,7 +125,7 @@ def _problems_of_system(file: File, places: SourceMap) -> Iterator[ConfigError]:
         try:
             system_template(_system(file.system))
         except TemplateError as error:
-            yield _in_template(error, places, "")
+            yield _in_template(error, places, "", file.system)
 
 
 class _Prompt:
@@ -180,7 +180,8 @@ class _Prompt:
     def _placed(self, error: ConfigError) -> ConfigError:
         path = error.path
         if isinstance(error, TemplateError):
-            return _in_template(error, self.places, "/text" if path == "/prompt" else path)
+            text = self.entry.get(path.removeprefix("/"), "")
+            return _in_template(error, self.places, "/text" if path == "/prompt" else path, text)
         return _at(error, self._place(path), path if path in self.places.parts else "")
 
     def examples(self) -> Iterator[Example]:
@@ -215,7 +216,7 @@ class _Prompt:
         try:
             Template.compile(self._prompt.text)
         except TemplateError as error:
-            yield _in_template(error, self.places, "/text")
+            yield _in_template(error, self.places, "/text", self._prompt.text)
 
     def problems_of_clauses(self) -> Iterator[ConfigError]:
         """What is wrong with its clauses, before they are taken together."""
@@ -270,10 +271,10 @@ def _held(settings: Mapping[str, Any], schema: Mapping[str, Any], places: Source
             yield _at(one, places.of(one.path), one.path)
 
 
-def _in_template(error: TemplateError, places: SourceMap, path: str) -> TemplateError:
-    """What is wrong with a template, said of its line where that is known."""
-    if error.line is not None and (line := places.of_line(path, error.line)):
-        return TemplateError(error.message.removeprefix(f"line {error.line}: "), where=line)
+def _in_template(error: TemplateError, places: SourceMap, path: str, text: str) -> TemplateError:
+    """The error of a template with its place in the file instead of its line in the template."""
+    if error.line is not None and (where := places.of_line(path, text, error.line, error.column)):
+        return TemplateError(error.message.removeprefix(f"line {error.line}: "), where=where)
     return TemplateError(error.message, where=places.of(path), found=error.found, expected=error.expected)
 
 

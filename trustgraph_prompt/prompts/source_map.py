@@ -30,17 +30,27 @@ class SourceMap:
             path = path.rpartition("/")[0]
         return self.at(self.parts.get(path, self.start))
 
-    def of_line(self, path: str, line: int) -> str | None:
-        """The same of a line of the text in three quotes that stands at a path; None where there is none."""
+    def of_line(self, path: str, text: str, line: int, column: int | None) -> str | None:
+        """`file:line:column` of a place in the text at `path`, which stands between quotes.
+
+        Without a column, that of the line's first character that is not blank. None where the place cannot be
+        known: in a text with one quote on each side, escapes move what follows.
+        """
         start = self.parts.get(path, self.start)
         rows = [row.removesuffix("\r") for row in self.source.split("\n")]
         if start is None or start.line > len(rows):
             return None
         opening = rows[start.line - 1][start.column - 1 :]
-        row = start.line + line - (opening not in _TRIPLE)
-        if not opening.startswith(_TRIPLE) or row > len(rows):
+        is_block = opening.startswith(_TRIPLE)
+        if not is_block and "\\" in opening:
             return None
-        return self.at((row, len(rows[row - 1]) - len(rows[row - 1].lstrip()) + 1))
+        row = start.line + line - (opening not in _TRIPLE)
+        written = text.split("\n")[line - 1]
+        from_column = start.column if row == start.line else 0
+        begin = rows[row - 1].find(written, from_column) if row <= len(rows) else -1
+        if begin < 0:
+            return None
+        return self.at((row, begin + (column or len(written) - len(written.lstrip()) + 1)))
 
     def at(self, position: tuple[int, int] | None) -> str | None:
         """`file:line:column`; without a file the rest."""
