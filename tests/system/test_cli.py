@@ -225,7 +225,7 @@ class TestCheck:
         (tmp_path / "list.yaml").write_text("dialect: jinja\nprompt: hello\n")
         result = run("check", tmp_path)
         assert result.returncode == 2
-        assert "list.yaml: the prompt is there twice" in result.stderr
+        assert "list.yaml: the prompt is defined twice" in result.stderr
         assert "a.prompt:1:8" in result.stderr
 
 

@@ -157,19 +157,22 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
         ('prompt a: "x"\n    attempt: 2\n', ["2:14 /attempt: unknown key, did you mean 'attempts'?"]),
         (
             'prompt a expecting any: "x"\n    response-type: jsonl\n',
-            ["2:20 /response-type: this is said in another way here"],
+            ["2:20 /response-type: this key is not a clause of a prompt file"],
         ),
-        ('prompt a: "x"\n    prompt: "y"\n', ["2:13 /prompt: this is said in another way here"]),
+        ('prompt a: "x"\n    prompt: "y"\n', ["2:13 /prompt: this key is not a clause of a prompt file"]),
         (
             'prompt a: "x"\n    escalate: {op: "~", value: "no"}\n',
-            ["2:15 /escalate: this is said in another"],
+            ["2:15 /escalate: this key is not a clause"],
         ),
         (
             'prompt a using model "m": "x"\n    model: {name: n}\n',
             ["2:19 /model/name: the model is named twice"],
         ),
-        ('prompt a: "x"\n    repair: true\n', ["1:8: `repair` says nothing about an answer of type text"]),
-        ('prompt a expecting any: "x"\n    repair-by-model: true\n', ["1:8: repair by a model is another"]),
+        ('prompt a: "x"\n    repair: true\n', ["1:8: `repair` does not apply to an answer of type text"]),
+        (
+            'prompt a expecting any: "x"\n    repair-by-model: true\n',
+            ["1:8: `repair-by-model` needs a second"],
+        ),
         ('prompt a: """\n{{ y|shout }}\n"""\n', ["2:1: the filter `shout` is not available"]),
         ('\nprompt a:\n    text: "{% for %}"\n', ["3:12: found `%}`, expected an expression"]),
         ('prompt a:\n    text: """\n    a\n      {{ y|shout }}\n    """\n', ["4:7: the filter `shout`"]),
@@ -180,7 +183,7 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
         ('prompt a: "{{"\nprompt a: "b"\nschema X\n', ["3:9: something is missing here"]),
         (
             'prompt a using model "m"\nprompt a: "x"\n    model: {name: n}\n',
-            ["3:19 /model/name: the model is named twice (found 'n', expected none beside `using model` in"],
+            ["3:19 /model/name: the model is named twice (found 'n', expected only `using model 'm'` in"],
         ),
         ('prompt a: "x"\nprompt a:\n    atempts: 2\n', ["3:14 /atempts: unknown key, did you mean"]),
         ('system: """\n\n{{ y|shout }}\n"""\n', ["3:1: the filter `shout`"]),
@@ -198,14 +201,14 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
             'prompt a expecting any: "x"\n    invariants: [{rule: "a +"}]\n',
             ["2:18 /invariants/0: this is no rule"],
         ),
-        ('prompt "": "x"\n', ["1:8: a prompt has a name"]),
+        ('prompt "": "x"\n', ["1:8: the prompt has no name"]),
         (
             'prompt a: "x"\n    example:\n        answer: "y"\n',
-            ["2:5: a: an example: does not say what must be read of it (found 'answer'"],
+            ["2:5: a: an example: the expected result is missing (found 'answer'"],
         ),
         (
             'prompt a: "x"\n    example:\n        answer: "y"\n        read: "y"\n',
-            ["4:15 /read: unknown key, did you mean 'reads'?", "2:5: a: an example: does not say"],
+            ["4:15 /read: unknown key, did you mean 'reads'?", "2:5: a: an example: the expected"],
         ),
         (
             'prompt a: "x"\n    example:\n        answer: "y"\n        reason: odd\n',

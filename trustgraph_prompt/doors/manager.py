@@ -185,7 +185,7 @@ class PromptManager:
         text = self._rendered(id, prompt, prompt.compiled, input)
         if prompt.answer_format != "append" or answer_format.TERM in prompt.compiled.needs.named:
             return text
-        return answer_format.ending(text, prompt.contract.instructions())
+        return answer_format.append(text, prompt.contract.instructions())
 
     def _terms(self, prompt: Prompt, input: Mapping[str, Any]) -> dict[str, Any]:
         return {**self.terms, **(prompt.terms or {}), **input}

@@ -1,4 +1,4 @@
-"""The filters of templates: plain functions of JSON values, `Undefined` among them."""
+"""The filters and tests of templates: functions of JSON values and `Undefined`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Filter = Callable[..., Any]
 
 
 def kind(value: object) -> str:
-    """What JSON calls a value like this."""
+    """The JSON type of a value, as a message names it."""
     if isinstance(value, Undefined):
         return "an undefined value"
     names = {str: "a string", bool: "a boolean", dict: "an object", list: "a list", tuple: "a list"}
@@ -32,18 +32,6 @@ def items(value: Any) -> list[tuple[str, Any]]:
 def json_text(value: Any) -> str:
     """A value as JSON on one line."""
     return "null" if isinstance(value, Undefined) else json.dumps(value, ensure_ascii=False)
-
-
-def _upper(value: Any) -> str:
-    return str(_expect(value, "upper", str)).upper()
-
-
-def _lower(value: Any) -> str:
-    return str(_expect(value, "lower", str)).lower()
-
-
-def _trim(value: Any) -> str:
-    return str(_expect(value, "trim", str)).strip()
 
 
 def _first(value: Any) -> Any:
@@ -65,7 +53,7 @@ def _default(value: Any, fallback: Any = "", boolean: bool = False) -> Any:
 def _expect(value: Any, name: str, *types: type) -> Any:
     if isinstance(value, (*types, Undefined)):
         return value
-    wanted = " or ".join(kind(each()) for each in types if each is not tuple)
+    wanted = " or ".join(kind(json_type()) for json_type in types if json_type is not tuple)
     raise RenderError(f"`{name}` works on {wanted}, found {kind(value)}")
 
 
@@ -74,10 +62,10 @@ COMMON: dict[str, Filter] = {
     "json": json_text,
     "last": _last,
     "length": _length,
-    "lower": _lower,
+    "lower": lambda value: str(_expect(value, "lower", str)).lower(),
     "tojson": json_text,
-    "trim": _trim,
-    "upper": _upper,
+    "trim": lambda value: str(_expect(value, "trim", str)).strip(),
+    "upper": lambda value: str(_expect(value, "upper", str)).upper(),
 }
 
 JINJA: dict[str, Filter] = COMMON | {

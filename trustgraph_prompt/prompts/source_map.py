@@ -1,10 +1,12 @@
-"""Where the parts of what an author wrote stand."""
+"""Maps parts of a prompt file to their places in it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from trustgraph_prompt.errors import ConfigError
 
 if TYPE_CHECKING:
     from trustgraph_prompt.language.nodes import Position
@@ -14,9 +16,9 @@ _TRIPLE = ('"""', "'''")
 
 @dataclass(frozen=True, slots=True)
 class SourceMap:
-    """Places in a text, by JSON Pointer; `start` is that of the whole, `file` names its file, if any.
+    """Places in a text, by JSON Pointer; `start` is that of the whole, `file` the name of its file, if any.
 
-    `source` is the text itself, where lines of texts within it are asked for.
+    `source` is the text itself, which `of_line` needs.
     """
 
     file: str | None = None
@@ -25,7 +27,7 @@ class SourceMap:
     source: str = field(default="", repr=False)
 
     def of(self, path: str = "") -> str | None:
-        """`file:line:column` of the part, or of the smallest one around it; without a file the rest."""
+        """The place of the part, or of the smallest part around it."""
         while path and path not in self.parts:
             path = path.rpartition("/")[0]
         return self.at(self.parts.get(path, self.start))
@@ -53,8 +55,13 @@ class SourceMap:
         return self.at((row, begin + (column or len(written) - len(written.lstrip()) + 1)))
 
     def at(self, position: tuple[int, int] | None) -> str | None:
-        """`file:line:column`; without a file the rest."""
+        """`file:line:column`, or `line …, column …` without a file."""
         if position is None:
             return self.file
         line, column = position
         return f"{self.file}:{line}:{column}" if self.file else f"line {line}, column {column}"
+
+
+def moved(error: ConfigError, where: str | None, path: str) -> ConfigError:
+    """The same error at another place and path."""
+    return type(error)(error.message, where=where, path=path, found=error.found, expected=error.expected)

@@ -100,7 +100,7 @@ def from_text(
     by_default = _OF_LINES if declared.layout == "jsonl" else _OF_JSON
     definition = definition_of(file, declared, types=types, defaults=by_default, where=where)
     system = Template.compile(file.system, where="system") if file.system else _NO_SYSTEM
-    definition = replace(definition.under(system), answer_format="none")
+    definition = replace(definition.with_system(system), answer_format="none")
     told = {TERM: definition.contract.instructions(WORDING)}
 
     def spoken(terms: Mapping[str, Any]) -> Question:
