@@ -65,9 +65,8 @@ def read(path: str | Path) -> PromptFiles:
         return _file(path)
     files = sorted(file for file in path.iterdir() if file.suffix in SUFFIXES)
     if not files:
-        raise PromptError(
-            "the folder contains no prompts", where=str(path), expected="files *.prompt, *.yaml or *.yml"
-        )
+        suffixes = ", ".join(f"*{suffix}" for suffix in SUFFIXES)
+        raise PromptError(f"the folder contains no prompts: no file {suffixes}", where=str(path))
     return together(map(_file, files))
 
 
