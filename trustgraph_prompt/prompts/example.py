@@ -64,21 +64,10 @@ class Example:
 
         Without a `reason`, the defaults are no rejected object and no truncation.
         """
-        reason = Reason(settings.get("reason", Reason.SUCCESS))
-        succeeds = reason is Reason.SUCCESS
-        return cls(
-            prompt,
-            settings["answer"],
-            reads=settings.get("reads"),
-            refuses=settings.get("refuses", 0 if succeeds else None),
-            truncated=settings.get("truncated", False if succeeds else None),
-            stage=settings.get("stage"),
-            reason=reason,
-            finish_reason=settings.get("finish-reason"),
-            terms=settings.get("terms"),
-            name=name,
-            places=places,
-        )
+        defaults = {} if "reason" in settings else {"refuses": 0, "truncated": False}
+        fields = {key.replace("-", "_"): value for key, value in {**defaults, **settings}.items()}
+        fields["reason"] = Reason(settings.get("reason", Reason.SUCCESS))
+        return cls(prompt, **fields, name=name, places=places)
 
     def __str__(self) -> str:
         return f"{self.prompt}: {self.name or 'an example'}"

@@ -34,14 +34,6 @@ def json_text(value: Any) -> str:
     return "null" if isinstance(value, Undefined) else json.dumps(value, ensure_ascii=False)
 
 
-def _first(value: Any) -> Any:
-    return _expect(value, "first", list, tuple, str)[0] if value else ChainableUndefined()
-
-
-def _last(value: Any) -> Any:
-    return _expect(value, "last", list, tuple, str)[-1] if value else ChainableUndefined()
-
-
 def _length(value: Any) -> int:
     return len(_expect(value, "length", list, tuple, str, dict))
 
@@ -58,9 +50,9 @@ def _expect(value: Any, name: str, *types: type) -> Any:
 
 
 COMMON: dict[str, Filter] = {
-    "first": _first,
+    "first": lambda value: _expect(value, "first", list, tuple, str)[0] if value else ChainableUndefined(),
     "json": json_text,
-    "last": _last,
+    "last": lambda value: _expect(value, "last", list, tuple, str)[-1] if value else ChainableUndefined(),
     "length": _length,
     "lower": lambda value: str(_expect(value, "lower", str)).lower(),
     "tojson": json_text,

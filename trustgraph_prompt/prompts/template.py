@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from types import TracebackType
 from typing import Literal, NamedTuple
@@ -33,27 +34,18 @@ class TemplateTerms(NamedTuple):
     fixed: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Template:
     """A compiled template. Rendering has no side effects and is limited in output and work.
 
     `needs` are the terms that it names.
     """
 
-    __slots__ = ("_template", "dialect", "needs", "source", "where")
-
-    def __init__(
-        self,
-        source: str,
-        dialect: Dialect,
-        where: str | None,
-        template: jinja2.Template,
-        needs: TemplateTerms,
-    ) -> None:
-        self.source = source
-        self.dialect = dialect
-        self.where = where
-        self.needs = needs
-        self._template = template
+    source: str
+    dialect: Dialect
+    where: str | None
+    needs: TemplateTerms = field(repr=False)
+    _template: jinja2.Template = field(repr=False)
 
     @classmethod
     def compile(cls, source: str, *, dialect: Dialect = "jinja", where: str | None = None) -> Template:
@@ -104,9 +96,6 @@ class Template:
             trace = trace.tb_next
         return ""
 
-    def __repr__(self) -> str:
-        return f"<Template {self.where or ''} {self.dialect} {self.source[:40]!r}>"
-
 
 @cache
 def _sandbox(dialect: Dialect) -> Sandbox:
@@ -114,7 +103,7 @@ def _sandbox(dialect: Dialect) -> Sandbox:
 
 
 @lru_cache(maxsize=64)  # a prompt file is compiled when it is checked, and again in each workspace
-def _compile(source: str, dialect: Dialect) -> tuple[jinja2.Template, TemplateTerms]:
+def _compile(source: str, dialect: Dialect) -> tuple[TemplateTerms, jinja2.Template]:
     sandbox = _sandbox(dialect)
     try:
         # Python warns about odd escapes in string literals, which are the template author's.
@@ -126,7 +115,7 @@ def _compile(source: str, dialect: Dialect) -> tuple[jinja2.Template, TemplateTe
             metered: nodes.Template = MeteredLoops().visit(tree)
             metered.set_environment(sandbox)
             code = sandbox.compile(metered)
-        return sandbox.template_class.from_code(sandbox, code, {}), needs
+        return needs, sandbox.template_class.from_code(sandbox, code, {})
     except TemplateError as error:
         if dialect == "jinja" and error.line is not None:
             error.column = column_of_tag(source, error.line)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock, Thread
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from cachetools import TLRUCache
 
@@ -81,27 +81,11 @@ T = TypeVar("T")
 PREFIX = "response:"
 
 
-class Store(Protocol):
-    """Stores bytes by key, each with a time to live; thread-safe."""
-
-    def get(self, key: str) -> bytes | None:
-        """The value of a key, None without one."""
-
-    def set(self, key: str, value: bytes, seconds: float) -> None:
-        """Store a value for this long, or shorter if there is no room."""
-
-    def clear(self) -> None:
-        """Delete all entries that belong to this process alone."""
-
-    def __len__(self) -> int:
-        """The number of entries that belong to this process alone."""
-
-    def close(self) -> None:
-        """Release all resources. Idempotent."""
-
-
 class InMemory:
-    """At most `max_size` entries; the least recently used one is evicted first."""
+    """Stores bytes by key, each with a time to live in seconds; thread-safe.
+
+    Has at most `max_size` entries; the least recently used one is evicted first.
+    """
 
     def __init__(self, max_size: int, clock: Callable[[], float]) -> None:
         self._lock = Lock()
@@ -132,7 +116,7 @@ class InMemory:
 
 
 class Shared:
-    """Synchronous access to a cache of `ask`, whose event loop runs in a thread of its own."""
+    """The same interface to a shared cache of `ask`, whose event loop runs in a thread of its own."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -152,7 +136,7 @@ class Shared:
         self._run(keep)
 
     def clear(self) -> None:
-        """Keeps all entries, as other processes share them."""
+        """Does nothing: other processes share the entries."""
 
     def __len__(self) -> int:
         return 0
@@ -203,7 +187,7 @@ class ResponseCache(DefaultInstance):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.max_size = max_size
-        self._store: Store = InMemory(max_size, clock) if shared is None else Shared(shared)
+        self._store = InMemory(max_size, clock) if shared is None else Shared(shared)
         self._metrics = metrics
         self._lock = Lock()
         self._hits = self._negative_hits = self._misses = 0
