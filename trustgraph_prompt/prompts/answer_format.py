@@ -11,7 +11,7 @@ from trustgraph_prompt.contract.references import References
 
 TERM = "answer_format"
 
-RESERVED = f"the term `{TERM}` is reserved: it stands for what the answer must be"
+RESERVED = f"the term `{TERM}` is reserved for the instructions about the answer"
 
 _MAX_KEYS = 500
 """Keys that are looked for in the templates; the rest is ignored."""

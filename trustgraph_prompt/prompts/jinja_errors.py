@@ -35,6 +35,10 @@ _FOUND_AND_EXPECTED = (
     re.compile(r"unexpected '(?P<found>.+)'"),
 )
 _UNEXPECTED_CHARACTER = re.compile(r"unexpected char (?P<found>.+) at (?P<position>\d+)")
+_UNEXPECTED_TAG = re.compile(
+    r"(?:Encountered unknown tag '(?P<found>[^']+)'|Unexpected end of template)\."
+    r"(?:.* looking for (?:the following tags: )?(?P<expected>'[^.]+')\.)?.*"
+)
 _TOKENS = {
     "end of print statement": "`}}`",
     "end of statement block": "`%}`",
@@ -112,6 +116,12 @@ def _reworded(message: str) -> str:
             if "expected" in named:
                 return f"found {named['found']}, expected {named['expected']}"
             return f"unexpected {named['found']}"
+    if match := _UNEXPECTED_TAG.fullmatch(message):
+        found = f"`{{% {match['found']} %}}`" if match["found"] else "the end of the template"
+        if not match["expected"]:
+            return f"unexpected {found}"
+        expected = re.sub("'([^']+)'", r"`{% \1 %}`", match["expected"])
+        return f"found {found}, expected {expected}"
     return message
 
 
