@@ -46,10 +46,12 @@ class SourceMap:
         is_block = opening.startswith(_TRIPLE)
         if not is_block and "\\" in opening:
             return None
+        lines = text.split("\n")
         row = start.line + line - (opening not in _TRIPLE)
-        written = text.split("\n")[line - 1]
-        from_column = start.column if row == start.line else 0
-        begin = rows[row - 1].find(written, from_column) if row <= len(rows) else -1
+        if line > len(lines) or row > len(rows):
+            return None
+        written = lines[line - 1]
+        begin = rows[row - 1].find(written, start.column if row == start.line else 0)
         if begin < 0:
             return None
         return self.at((row, begin + (column or len(written) - len(written.lstrip()) + 1)))
