@@ -110,11 +110,11 @@ def _check_node(node: nodes.Node, sandbox: Sandbox) -> None:
             if node.recursive:
                 _refuse(node, "`for … recursive`")
             if node.test is not None:
-                _refuse(node, "`for … if`", expected="an `if` inside the loop")
+                _refuse(node, "`for … if`", expected=["an `if` inside the loop"])
         case nodes.Filter():
             signature = sandbox.signatures.get(node.name)
             if signature is None or node.node is None:
-                _refuse(node, f"the filter `{node.name}`", expected=_names(sandbox.signatures))
+                _refuse(node, f"the filter `{node.name}`", expected=sandbox.signatures)
             if node.dyn_args or node.dyn_kwargs:
                 _refuse(node, "`*` in arguments")
             try:
@@ -123,7 +123,7 @@ def _check_node(node: nodes.Node, sandbox: Sandbox) -> None:
                 raise TemplateError.in_line(node.lineno, f"the filter `{node.name}`: {error}") from None
         case nodes.Test():
             if node.name not in sandbox.tests:
-                _refuse(node, f"the test `{node.name}`", expected=_names(sandbox.tests))
+                _refuse(node, f"the test `{node.name}`", expected=sandbox.tests)
         case nodes.Neg():
             if not isinstance(node.node, nodes.Const):
                 _refuse(node, "arithmetic")
@@ -138,14 +138,11 @@ def _check_name(node: nodes.Node, name: str) -> None:
         _refuse(node, f"`{name}`, a name that begins with an underscore,")
 
 
-def _refuse(node: nodes.Node, what: str, expected: str | None = None) -> NoReturn:
+def _refuse(node: nodes.Node, found: str, expected: Iterable[str] = ()) -> NoReturn:
     line = next(part.lineno for part in (node, *node.find_all(nodes.Node)) if part.lineno)
-    text = f"{what} is not available in templates"
-    raise TemplateError.in_line(line, f"{text}; available: {expected}" if expected else text)
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(sorted(names))
+    available = ", ".join(sorted(expected))
+    text = f"{found} is not available in templates"
+    raise TemplateError.in_line(line, f"{text}; available: {available}" if available else text)
 
 
 class MeteredLoops(NodeTransformer):

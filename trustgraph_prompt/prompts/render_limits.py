@@ -31,7 +31,7 @@ _SCALARS = frozenset({str, int, bool, type(None)})
 
 
 class _Place(NamedTuple):
-    """The place of a container among the terms: a linked list, since most of them need no JSON Pointer."""
+    """The place of a container among the terms: a linked list, as a path for each one would take memory."""
 
     key: str | int
     parent: _Place | None
