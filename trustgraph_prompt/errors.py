@@ -180,22 +180,23 @@ class LanguageError(ConfigError):
 
 
 class TemplateError(ConfigError):
-    """The template does not compile, or uses what templates may not use; `line` is where, if known."""
+    """The template does not compile, or uses something forbidden; `line` and `column` count from 1."""
 
     line: int | None = None
+    column: int | None = None
 
     @classmethod
-    def in_line(cls, line: int, message: str) -> TemplateError:
+    def in_line(cls, line: int, message: str, column: int | None = None) -> TemplateError:
         """The error in a line of the template, which the message names."""
         error = cls(f"line {line}: {message}")
-        error.line = line
+        error.line, error.column = line, column
         return error
 
     def at(self, where: str, path: str = "") -> ConfigError:
         """The same error, seen from the file or topic entry that holds the template."""
         error = super().at(where, path)
         assert isinstance(error, TemplateError)
-        error.line = self.line
+        error.line, error.column = self.line, self.column
         return error
 
 

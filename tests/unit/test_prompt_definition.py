@@ -140,7 +140,7 @@ def test_an_entry_asks_for_a_list_and_says_which_fences_count() -> None:
 @pytest.mark.parametrize("key", ["many", "fences"])
 def test_what_is_about_one_value_is_refused_beside_lines(key: str) -> None:
     said = {"many": True, "fences": "one"}
-    with pytest.raises(PromptError, match=f"`{key}` says nothing about an answer of type jsonl"):
+    with pytest.raises(PromptError, match=f"`{key}` does not apply to an answer of type jsonl"):
         ours(response_type="jsonl", schema=OBJECT, **{key: said[key]})
 
 
@@ -275,11 +275,11 @@ def test_a_bad_entry_of_trustgraph_says_what_is_wrong(
             "schema",
             {"type": "object"},
             "/response-type",
-            "`schema` says nothing about an answer of type text",
+            "`schema` does not apply to an answer of type text",
         ),
-        ("object-schema", {"type": "object"}, "/response-type", "`object-schema` says nothing"),
-        ("coerce", True, "/response-type", "`coerce` says nothing about an answer of type text"),
-        ("repair-by-model", True, "/response-type", "`repair-by-model` says nothing about an answer"),
+        ("object-schema", {"type": "object"}, "/response-type", "`object-schema` does not apply"),
+        ("coerce", True, "/response-type", "`coerce` does not apply to an answer of type text"),
+        ("repair-by-model", True, "/response-type", "`repair-by-model` does not apply to an answer"),
         (
             "escalate",
             {"op": "=", "value": "x"},

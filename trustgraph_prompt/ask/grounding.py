@@ -16,7 +16,7 @@ _KEPT = 512  # prompts whose examples are known
 def judging_by_terms(prompt: PromptDefinition, question: Question) -> PromptDefinition:
     """The prompt, with a contract that knows the terms of the question."""
     contract = grounded(prompt.contract, question.terms, echoes_of(prompt))
-    return prompt if contract is prompt.contract else prompt.judging(contract)
+    return prompt if contract is prompt.contract else prompt.with_contract(contract)
 
 
 def echoes_of(prompt: PromptDefinition) -> Echoes | None:

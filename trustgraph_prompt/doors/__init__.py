@@ -1,4 +1,4 @@
-"""The interfaces of the seeds, each with its own strictness over the one reader."""
+"""The interfaces of TrustGraph, AION, weakincentives and StreetRace, on top of the same reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prompt declares of its answer, the section that says so, and answers read by it (weakincentives)."""
+"""Declares the answer of a prompt, instructs the model, and reads the answer (weakincentives)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _INDEX = re.compile(r"(?:/items)?/(\d+)(?:/|\Z)")
 
 @dataclass(frozen=True)
 class StructuredOutputConfig:
-    """What a prompt declares of its answer: an instance of `dataclass_type`, or an array of such."""
+    """The answer that a prompt declares: an instance of `dataclass_type`, or an array of them."""
 
     dataclass_type: type[Any]
     container: Container
@@ -32,9 +32,9 @@ class StructuredOutputConfig:
 
     @cached_property
     def contract(self) -> Contract:
-        """The same as a contract: nothing is mended, scalars are converted where nothing is lost.
+        """The contract: broken JSON is not repaired, scalars are converted without loss.
 
-        Raises `ContractError` for a type that has no JSON.
+        Raises `ContractError` for a type that JSON cannot represent.
         """
         type: Any = list[self.dataclass_type] if self.container == "array" else self.dataclass_type  # type: ignore[name-defined]
         extra: Literal["ignore", "forbid"] = "ignore" if self.allow_extra_keys else "forbid"
@@ -42,23 +42,20 @@ class StructuredOutputConfig:
 
     @property
     def response_schema(self) -> Mapping[str, Any] | None:
-        """What `complete` may have a server hold its answer to: of an array, an object with it as `items`.
-
-        None where no server takes it.
-        """
+        """The schema for `complete`, an array as `items` of an object; None if no server can enforce it."""
         return held_to(self.contract)
 
 
 @dataclass(frozen=True)
 class RenderedPrompt(Generic[OutputT_co]):
-    """A prompt filled in, and what it declares of its answer: None where it declares nothing."""
+    """The text of a prompt and the answer that it declares, None without one."""
 
     text: str
     structured_output: StructuredOutputConfig | None = None
 
     @property
     def output_type(self) -> type[Any] | None:
-        """The type declared, of one element where an array is."""
+        """The declared type, of an array that of its elements."""
         return self.structured_output.dataclass_type if self.structured_output else None
 
     @property
@@ -71,11 +68,11 @@ class RenderedPrompt(Generic[OutputT_co]):
 
 
 def parse_structured_output(text: str, rendered: RenderedPrompt[OutputT]) -> OutputT:
-    """The answer as what its prompt declares: an instance, or a list of them.
+    """Read an answer as the type that its prompt declares: an instance, or a list of them.
 
-    Where blocks are marked `json`, one of these is the answer, whole; else the whole text is; else the first
-    value in it that is as declared. An array may be wrapped in an object (`items`). Raises
-    `OutputParseError`, which says what is wrong, and where.
+    If code blocks are marked `json`, the whole content of one of them is the answer; otherwise the whole
+    text, or else the first value in it that matches. An array may be wrapped in an object (`items`). Raises
+    `OutputParseError`.
     """
     output = rendered.structured_output
     if output is None:
@@ -95,7 +92,9 @@ def parse_structured_output(text: str, rendered: RenderedPrompt[OutputT]) -> Out
         built: OutputT = output.contract.build(read(text, output.contract).unwrap())
     except StructuredOutputInvalid as invalid:
         raise _parse_error(invalid, text, output) from invalid
-    except ContractError as error:  # of a declaration that no prompt has made
+    except (
+        ContractError
+    ) as error:  # a `StructuredOutputConfig` that was not made by a prompt is not checked yet
         raise OutputParseError(
             str(error), dataclass_type=output.dataclass_type, output_content=text
         ) from error
@@ -119,7 +118,7 @@ def _parse_error(
 
 @dataclass(slots=True)
 class ResponseFormatParams:
-    """What the section says of the answer; the clause is ". Do not add extra keys." or "."."""
+    """The parameters of the section; the clause is ". Do not add extra keys." or "."."""
 
     article: Literal["a", "an"]
     container: Container
@@ -127,7 +126,7 @@ class ResponseFormatParams:
 
 
 class ResponseFormatSection(MarkdownSection[ResponseFormatParams]):
-    """How the answer is to be written. Its words are seed 4's."""
+    """The instructions about the answer, in the words of weakincentives."""
 
     def __init__(self, output: StructuredOutputConfig) -> None:
         super().__init__(

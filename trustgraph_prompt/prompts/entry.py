@@ -1,4 +1,4 @@
-"""The format of our own entries and prompt files, as JSON Schemas."""
+"""The JSON Schemas of entries with a dialect and of YAML prompt files."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ _SCHEMA_OF_ANSWERS = {"type": ["object", "boolean", "null"]}
 SCHEMA: Mapping[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "title": "A prompt of trustgraph-prompt",
-    "description": "How a question is written, what its answer must be, how the model is set.",
+    "description": "The templates of a question, the format of its answer, the settings of the model.",
     "type": "object",
     "required": ["prompt", "dialect"],
     "additionalProperties": False,
     "properties": {
-        "description": {"type": "string", "description": "What the prompt is for, for people."},
+        "description": {"type": "string", "description": "The purpose of the prompt, for people."},
         "dialect": {
             "enum": ["jinja", "ibis"],
-            "description": "How templates are written: jinja is this project's, ibis is TrustGraph's.",
+            "description": "The language of templates: jinja is this project's, ibis is TrustGraph's.",
         },
         "prompt": {"type": "string", "description": "The template of the question."},
         "system": {
             "type": "string",
-            "description": "The template of the system message; the workspace's if left out.",
+            "description": "The template of the system message; by default the workspace's.",
         },
         "response-type": {
             "enum": ["text", "json", "jsonl"],
             "default": "text",
-            "description": "What the answer is: text as it is, one JSON value, or one JSON object a line.",
+            "description": "The format of the answer: plain text, one JSON value, or one object per line.",
         },
         "schema": {
             **_SCHEMA_OF_ANSWERS,
@@ -36,43 +36,43 @@ SCHEMA: Mapping[str, Any] = {
         },
         "object-schema": {
             **_SCHEMA_OF_ANSWERS,
-            "description": "JSON Schema of each object (jsonl); goes before `schema`.",
+            "description": "JSON Schema of each object (jsonl); takes precedence over `schema`.",
         },
         "many": {
             "type": "boolean",
             "default": False,
-            "description": "Whether the value is a list of what the schema describes (json).",
+            "description": "Whether the answer is a list of values that match the schema (json).",
         },
         "fences": {
             "enum": ["any", "strict", "one"],
             "default": "any",
-            "description": "Which code fences count: any that holds a valid value; strict, where blocks say "
-            "json, the whole of one and nothing else; or one, and several that differ are an error (json).",
+            "description": "Which code fences are read: any with a valid value; strict: if blocks are marked "
+            "json, only the whole of one of them; one: several different values are an error (json).",
         },
         "native": {
             "enum": ["items"],
-            "description": "How a server that holds answers to schemas is asked for many objects (jsonl): "
-            "for one whose items they are. If left out, it is asked without the schema.",
+            "description": "How a server that enforces schemas is asked for many objects (jsonl): as the "
+            "`items` of one object. By default, the schema is not sent to it.",
         },
         "answer-format": {
             "enum": ["append", "none"],
-            "description": "Whether the question ends with what its answer must be, unless it has that at "
-            "{{ answer_format }}; if left out, it does where it does not name the keys.",
+            "description": "Whether instructions about the answer are appended to the question, unless it "
+            "contains {{ answer_format }}; by default, if it does not name the keys of the answer.",
         },
         "repair": {
             "type": "boolean",
             "default": False,
-            "description": "Whether broken JSON is mended; else it is refused.",
+            "description": "Whether broken JSON is repaired instead of rejected.",
         },
         "extra": {
             "enum": ["forbid", "ignore"],
-            "description": "Whether keys that the schema does not declare are refused or dropped; "
-            "as the schema says if left out.",
+            "description": "Whether keys that the schema does not declare are rejected or dropped; "
+            "by default, the schema decides.",
         },
         "coerce": {
             "type": "boolean",
             "default": False,
-            "description": 'Whether "12" becomes 12 where the schema wants it, and other scalars likewise.',
+            "description": 'Whether scalars are converted to the type of the schema, such as "12" to 12.',
         },
         "invariants": {
             "type": "array",
@@ -81,43 +81,46 @@ SCHEMA: Mapping[str, Any] = {
                 "required": ["rule"],
                 "additionalProperties": False,
                 "properties": {
-                    "rule": {"type": "string", "description": "An expression that holds for each object."},
-                    "message": {"type": "string", "description": "What to say where it does not hold."},
+                    "rule": {
+                        "type": "string",
+                        "description": "An expression that must be true for each object.",
+                    },
+                    "message": {"type": "string", "description": "The error message if it is not."},
                 },
             },
-            "description": "Rules about the whole object, such as `total is none or total >= shown`.",
+            "description": "Rules about a whole object, such as `total is none or total >= shown`.",
         },
         "versions": {
             "type": "object",
             "minProperties": 1,
             "additionalProperties": {"type": ["object", "boolean"]},
-            "description": "Schemas by version (1.0), of which an object picks one by its `schema_version`.",
+            "description": "Schemas by version (such as 1.0), selected by the `schema_version` of an object.",
         },
-        "terms": {"type": "object", "description": "Values of terms that a request leaves out."},
+        "terms": {"type": "object", "description": "Default values of terms."},
         "aliases": {
             "type": "array",
             "items": {"type": "string", "minLength": 1},
             "uniqueItems": True,
-            "description": "Other ids this prompt answers to.",
+            "description": "Other ids of this prompt.",
         },
         "attempts": {
             "type": "integer",
             "minimum": 1,
             "maximum": 10,
             "default": 1,
-            "description": "How often the question is put until the answer is valid.",
+            "description": "The maximum number of attempts until the answer is valid.",
         },
         "repair-by-model": {
             "type": "boolean",
             "default": False,
-            "description": "Whether the attempt after an answer of a wrong form shows the model that answer "
-            "alone, and not the whole question again.",
+            "description": "Whether the attempt after a malformed answer shows the model only that answer, "
+            "without the question.",
         },
         "echoes": {
             "enum": ["refuse", "keep"],
             "default": "refuse",
-            "description": "Whether an object that repeats an example of the prompt, and says nothing that "
-            "stands in a term, is refused.",
+            "description": "Whether an object is rejected that repeats an example of the prompt and contains "
+            "nothing from a term.",
         },
         "escalate": {
             "type": "object",
@@ -127,7 +130,7 @@ SCHEMA: Mapping[str, Any] = {
                 "op": {"enum": ["~", "==", "!=", "contains"]},
                 "value": {"type": "string", "minLength": 1},
             },
-            "description": "Which answers are for somebody else to deal with: a comparison with their text.",
+            "description": "Which answers are escalated: a comparison with their text.",
         },
         "cache": {
             "oneOf": [
@@ -140,8 +143,7 @@ SCHEMA: Mapping[str, Any] = {
                 },
             ],
             "default": False,
-            "description": "Whether the same question may be given the answer of before, for an hour or "
-            "for so many seconds.",
+            "description": "Whether the answer is cached for an hour, or for this many seconds.",
         },
         "model": {
             "type": "object",
@@ -160,10 +162,10 @@ SCHEMA: Mapping[str, Any] = {
         },
     },
 }
-"""The format of an entry that names its dialect; `templates/prompt.schema.json` is this."""
+"""The format of an entry with a dialect; `templates/prompt.schema.json` is generated from it."""
 
 SYSTEM_SCHEMA: Mapping[str, Any] = {
     **SCHEMA,
     "properties": {key: SCHEMA["properties"][key] for key in ("description", "dialect", "prompt")},
 }
-"""The format of a workspace's system message, where it is more than a string."""
+"""The format of a workspace's system message that is not just a string."""

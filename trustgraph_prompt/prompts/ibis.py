@@ -1,7 +1,7 @@
-"""TrustGraph's dialect: ibis templates, read into the same syntax trees as our own.
+"""TrustGraph's dialect: ibis templates, parsed into the same syntax tree as Jinja's.
 
-What a template of ibis 3.3 renders, it renders here too, or it is refused when loaded: its calls, its blocks
-that assign, include or buffer, and the filters that are not on our list.
+A template of ibis 3.3 renders the same here, or it is rejected when it is loaded: for calls, for blocks that
+assign, include or buffer, and for filters that `filters.IBIS` does not have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trustgraph_prompt.prompts.sandbox import Sandbox
 
 
 class IbisUndefined(ChainableUndefined):
-    """What has no value equals nothing, not even itself."""
+    """An undefined value, which in ibis equals nothing, not even itself."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class IbisUndefined(ChainableUndefined):
 
 
 class Ibis(Sandbox):
-    """Values as Python writes them: None, True, {'a': 1}; white space as it is in the source."""
+    """Renders values as Python's `str` does (None, True, {'a': 1}), and keeps all white space."""
 
     def __init__(self) -> None:
         super().__init__(filters.IBIS, undefined=IbisUndefined, keep_trailing_newline=True)
@@ -65,7 +65,7 @@ class Ibis(Sandbox):
         return values[:names]
 
     def getitem(self, obj: Any, argument: Any) -> Any:
-        """The words of `a.b.0`: a key, else an index."""
+        """One step of `a.b.0`: a key or an index."""
         if isinstance(obj, list | tuple | str) and isinstance(argument, str) and argument.isdecimal():
             argument = int(argument[:20])
         return super().getitem(obj, argument)

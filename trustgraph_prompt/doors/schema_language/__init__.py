@@ -1,4 +1,4 @@
-"""The run time of the schema language (seed 5): prompts and schemas of a text, and a model that answers."""
+"""The run time of the schema language (StreetRace): asks a model the prompts of a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the model is told at this door: how to answer, and what was wrong; and the errors (seed 5)."""
+"""The instructions and feedback for the model, and the errors, in the words of StreetRace."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WORDING = Wording(
     "Do NOT include any text outside the JSON array.",
     lines=PLAIN.lines,
 )
-"""What stands behind the question, in the words of the seed: `contract.instructions(WORDING)`."""
+"""The instructions that are appended to the question: `contract.instructions(WORDING)`."""
 
 _NO_JSON = frozenset(
     {
@@ -37,15 +37,14 @@ _NO_JSON = frozenset(
 
 
 def feedback(schema_name: str, outcome: Outcome) -> str:
-    """What the model is told of an answer that is no good."""
+    """The message to the model about an invalid answer."""
     return f"Error: {_problem(schema_name, outcome)}\n\nPlease fix the JSON and try again."
 
 
 def error_of(schema_name: str, outcome: Outcome) -> Exception:
-    """Why there is no value in the end: the provider's failure, else an error of the seed's.
+    """The error for an outcome without a value: the provider's, or one of StreetRace.
 
-    An answer without JSON is none that meets the schema, as in the seed's flow; the `JSONParseError` is its
-    cause.
+    As there, an answer without JSON raises `SchemaValidationError`, whose cause is the `JSONParseError`.
     """
     problem = _problem(schema_name, outcome)
     if not isinstance(problem, JSONParseError):
@@ -56,7 +55,7 @@ def error_of(schema_name: str, outcome: Outcome) -> Exception:
 
 
 def _problem(schema_name: str, outcome: Outcome) -> Exception:
-    """What is wrong with one answer, or with who gave it."""
+    """The problem of one answer or of its provider."""
     if isinstance(outcome.cause, ProviderError):
         return outcome.cause
     try:
@@ -68,4 +67,4 @@ def _problem(schema_name: str, outcome: Outcome) -> Exception:
             return JSONParseError(outcome.text, outcome.explain(), cause=invalid)
         errors = [str(issue) for issue in invalid.issues]
         return SchemaValidationError(schema_name, errors, outcome.text, cause=invalid)
-    raise ValueError("there is a value")
+    raise ValueError("the outcome has a value")
