@@ -114,7 +114,7 @@ def test_the_guide_shows_what_is_printed() -> None:
 
 def test_the_guide_names_every_key_for_programs() -> None:
     guide = (ROOT / "docs" / "looking-at-answers.md").read_text("utf-8")
-    _, _, table = guide.partition("## For programs")
+    _, _, table = guide.partition("## Use it from programs")
     cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
     outcome = json.loads(run("read", "-", "--format", "json", "--json", input="{}").stdout)
     assert {key for cell in cells for key in re.findall("`(.*?)`", cell)} == set(outcome)
