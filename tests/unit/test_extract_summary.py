@@ -1,4 +1,4 @@
-"""What an extraction adds up to."""
+"""Counts the results of an extraction, and summarises them for people and for programs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from trustgraph_prompt.cli.extract_summary import ExtractSummary
 from trustgraph_prompt.contract import Contract, Format
+from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.extraction.results import FoundObject, Job, Result
 from trustgraph_prompt.reader import CallReport, read
@@ -53,18 +54,19 @@ def test_a_refused_value_is_a_failure_and_told_once() -> None:
 @pytest.mark.parametrize(
     ("completion_tokens", "where"),
     [
-        (100, "at the prompt's max-tokens, 100"),
-        (40, "after 40 tokens by the server's own limit or its context"),
+        (100, "at the prompt's max-tokens of 100"),
+        (40, "after 40 tokens by the server's own limit or its context size"),
     ],
 )
 def test_an_answer_that_was_cut_says_at_which_limit_and_what_helps(
     completion_tokens: int, where: str
 ) -> None:
     told = cut('{"n": 1}\n{"n"', completion_tokens=completion_tokens).summary().splitlines()
-    at = told.index("cut off for good: 1 answer")
+    at = told.index("truncated: 1 answer")
     assert told[at + 1 : at + 3] == [
         f"  a.txt chunk 1, define: {where}",
-        "  more room: a larger `model: max-tokens` in the prompt file, or smaller chunks (--chunk-size)",
+        "  to allow longer answers, set a larger `model: max-tokens` in the prompt file, "
+        "or use smaller chunks (--chunk-size)",
     ]
 
 
@@ -108,3 +110,44 @@ def test_an_answer_that_has_no_object_and_does_not_say_so_is_told_with_its_reaso
     assert counted.as_json()["without_objects"] == []
     assert counted.line().endswith(", 1 answer without use")
     assert counted.came_to_nothing
+
+
+def test_failures_with_the_same_cause_share_a_line() -> None:
+    jobs = [replace(JOB, position=position, chunk=position + 1) for position in range(3)]
+    counted = ExtractSummary(jobs)
+    for job, why in zip(jobs, ["HTTP 500: request 17", "no route", "HTTP 500: request 18"], strict=True):
+        counted.add(Result(job, failure=why))
+    assert counted.summary().splitlines()[-3:] == [
+        "failed: 3 questions",
+        "  2 × HTTP 500: request 17 (first: a.txt chunk 1, define)",
+        "  a.txt chunk 2, define: no route",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("failure", "setting"),
+    [
+        ("provider_authentication: HTTP 401", "OPENAI_API_KEY"),
+        ("provider_invalid_model: HTTP 404", "--model"),
+        ("provider_invalid_request: HTTP 404", "--base-url"),
+        ("provider_unavailable: HTTP 503", ""),
+    ],
+)
+def test_a_failure_that_would_come_again_names_the_setting_to_change(failure: str, setting: str) -> None:
+    counted = ExtractSummary([JOB])
+    counted.add(Result(JOB, failure=failure))
+    named = "".join(counted.settings_to_change())
+    assert setting in named if setting else not named
+
+
+def test_what_the_model_is_told_to_do_is_left_out() -> None:
+    schema = {"properties": {"n": {"type": "string", "x-from": "text"}}}
+    contract = Contract.from_schema(schema, format="jsonl")
+    outcome = read('{"n": "Nile"}', grounded(contract, {"text": "Chalk is soft."}))
+    answer = Answer.of(Request("r", "define", {}), "extract", "define", "v1", outcome, ())
+    counted = ExtractSummary([JOB])
+    counted.add(Result(JOB, (), answer))
+    assert counted.as_json()["refusals"] == [
+        'a.txt chunk 1, define, object 1: /n: "Nile" is not in the passage'
+    ]
+    assert "leave" not in counted.summary()

@@ -29,11 +29,11 @@ def command(
     prefill: options.PrefillOption = None,
     native_schema: options.NativeSchemaOption = None,
 ) -> None:
-    """Serve TrustGraph's text-completion topics with a model until SIGTERM.
+    """Run a worker that serves TrustGraph's text-completion topics.
 
-    Takes the place of a text-completion service: by default for the workspace and the flow `default`, with
-    --trustgraph for all flows that TrustGraph's config service has for this --id. The first SIGTERM or Ctrl-C
-    finishes what is under way, a second one quits at once.
+    It replaces TrustGraph's text-completion service: by default for the workspace `default` and the flow
+    `default`, with --trustgraph for all flows in which TrustGraph's config service names this --id. The first
+    SIGTERM or Ctrl-C stops it after the requests in progress; a second one stops it at once.
     """
     from trustgraph_prompt import package_data
     from trustgraph_prompt.llm import Limits
@@ -46,14 +46,14 @@ def command(
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
         processor = Processor(id, "text-completion", concurrency, asks_topics=False, space=space)
-        provider(model or "each flow's")  # who answers is known
+        provider(model or "each flow's")  # reject bad options before the worker starts
         served = []
     else:
         served = flow_file.load(flows or package_data.flows() / "completion", processor=id)
     for other in served:
         if other.input.kind != "text-completion":
             raise FlowError(
-                "not for this worker, but for `run`",
+                "`complete` does not serve this kind of flow; `run` does",
                 where=f"flow {other.name}",
                 path="/input/kind",
                 found=other.input.kind,

@@ -1,4 +1,4 @@
-"""`config`: the prompts on the config topic, changed while workers run."""
+"""`config`: publishes, lists and watches the prompts on the config topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from trustgraph_prompt.cli import inspect_broker, options, output
-from trustgraph_prompt.cli.lazy_commands import Command, Group
+from trustgraph_prompt.cli.lazy_commands import Command, group
 from trustgraph_prompt.errors import ConfigError, raise_first
 from trustgraph_prompt.terminal import harmless
 
@@ -20,16 +20,10 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.inspect_broker import BrokerView
     from trustgraph_prompt.worker.config.report_topic import Announcement, ReportListener
 
-app = typer.Typer(
-    cls=Group,
-    help="The prompts on the config topic, which workers follow while they run.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = group("Publish, list and watch the prompts on the config topic, which workers follow while they run.")
 
 SECONDS_BETWEEN_LOOKS = 1.0
-"""At a topic that nobody has made yet."""
+"""How often to look whether a missing topic exists."""
 
 
 def _workspace(name: str | None) -> str | None:
@@ -44,7 +38,12 @@ def _workspace(name: str | None) -> str | None:
 WorkspaceOption = Annotated[
     str,
     typer.Option(
-        "--workspace", "-w", metavar="NAME", help="Whose prompts.", show_default=True, callback=_workspace
+        "--workspace",
+        "-w",
+        metavar="NAME",
+        help="The workspace of the prompts.",
+        show_default=True,
+        callback=_workspace,
     ),
 ]
 
@@ -53,7 +52,7 @@ WorkspaceOption = Annotated[
     cls=Command, epilog="Example:  trustgraph-prompt config push templates/ --broker embedded:broker.db"
 )
 def push(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A folder of prompt files, or one of them.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A prompt file, or a folder of them.")],
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
@@ -63,14 +62,14 @@ def push(
             "--wait",
             metavar="SECONDS",
             min=0,
-            help="Wait until all workers that have announced themselves for the workspace have taken the "
-            "prompts; exit with 1 if one has not, and at once if there is none.",
+            help="Wait up to this long until all running workers of the workspace have applied the prompts; "
+            "exit with 1 if one has not, and at once if there is no worker. Default: do not wait.",
         ),
     ] = None,
 ) -> None:
-    """Publish prompts; workers swap all of them in as one.
+    """Publish prompts; workers apply all of them at once.
 
-    What does not compile is refused here, as is a prompt whose example fails, and nothing is published.
+    Prompts that do not compile or whose examples fail are rejected, and then nothing is published.
     """
     from trustgraph_prompt.ask import try_examples
     from trustgraph_prompt.prompts import files
@@ -82,7 +81,9 @@ def push(
         raise_first(try_examples(read.build(), read.examples))
         entries = read.entries
         if not entries:
-            raise ConfigError("no prompts here", where=str(path), found="schemas alone", expected="prompts")
+            raise ConfigError(
+                "there are no prompts", where=str(path), found="only schemas", expected="prompts"
+            )
     except ConfigError as error:
         error.add_note("nothing was pushed")
         raise
@@ -113,20 +114,29 @@ def push(
 def list_(
     workspace: Annotated[
         str | None,
-        typer.Option("--workspace", "-w", metavar="NAME", help="Of one workspace only.", callback=_workspace),
+        typer.Option(
+            "--workspace",
+            "-w",
+            metavar="NAME",
+            help="Only this workspace. Default: all.",
+            callback=_workspace,
+        ),
     ] = None,
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print the keys of what stands on the topic; with --json, the entries too.
+    """Print the keys of the entries on the config topic; with --json, the entries, too.
 
-    With --workspace and --json it is an export, as `check` and --templates take it.
+    With --workspace and --json, the output is an export that `check` and --templates accept.
     """
     entries = inspect_broker.look(broker, admin_url, lambda sight: _entries(sight, workspace, topic))
     if not entries:
-        output.note(f"nothing on the topic {topic}" + (f" for workspace {workspace}" if workspace else ""))
+        output.note(
+            f"there are no entries on the topic {topic}"
+            + (f" for workspace {workspace}" if workspace else "")
+        )
     if as_json:
         prefix = f"{workspace}/" if workspace else ""
         output.print_json({key.removeprefix(prefix): _value(data) for key, data in sorted(entries.items())})
@@ -137,13 +147,15 @@ def list_(
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt config get template.extract-definitions")
 def get(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="system, or template.<id>.")],
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="`system`, or `template.` and the id of a prompt.")
+    ],
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     admin_url: inspect_broker.AdminUrlOption = None,
 ) -> None:
-    """Print one entry, as JSON. Exits with 1 where there is none."""
+    """Print one entry as JSON. Exits with 1 if it does not exist."""
     workspace, key = _place(workspace, key)
     entries = inspect_broker.look(broker, admin_url, lambda sight: _entries(sight, workspace, topic))
     data = entries.get(f"{workspace}/{key}")
@@ -155,15 +167,17 @@ def get(
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt config delete template.extract-topics")
 def delete(
-    keys: Annotated[list[str], typer.Argument(metavar="KEY…", help="system, or template.<id>.")],
+    keys: Annotated[
+        list[str], typer.Argument(metavar="KEY…", help="`system`, or `template.` and the id of a prompt.")
+    ],
     workspace: WorkspaceOption = "default",
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
 ) -> None:
-    """Delete entries; where a worker has a file for one, that serves again."""
+    """Delete entries. A worker that has a prompt of that id in a file uses that one again."""
     from trustgraph_prompt.worker.config import config_topic as config
 
-    keys = [key.removeprefix(f"{workspace}/") for key in keys]  # as `list` prints them
+    keys = [key.removeprefix(f"{workspace}/") for key in keys]  # `list` prints keys with their workspace
 
     async def delete_known(connected: Broker) -> list[str]:
         entries = await config.entries(connected, workspace, topic=topic)
@@ -187,7 +201,7 @@ def watch(
     admin_url: inspect_broker.AdminUrlOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Print each change of the topic, and what workers take and refuse, as it comes, until Ctrl-C."""
+    """Print changes of the config topic, and the reports of workers about them, until Ctrl-C."""
     import asyncio
 
     async def follow(sight: BrokerView) -> None:
@@ -216,7 +230,7 @@ async def _print_changes(sight: BrokerView, topic: str, *, as_json: bool) -> Non
 
 
 async def _print_reports(sight: BrokerView, config_topic: str, *, as_json: bool) -> None:
-    """What workers refuse, and what each worker says of itself that it has not said before."""
+    """Print what workers reject, and each announcement of a worker that differs from its last one."""
     from trustgraph_prompt.worker.config.report_topic import REPORT, Announcement
 
     topic = config_topic + REPORT
@@ -234,7 +248,7 @@ async def _print_reports(sight: BrokerView, config_topic: str, *, as_json: bool)
 
 
 def _refusal(message: Message) -> str:
-    """In the words of `check`; as it is where somebody else put something on the topic."""
+    """Render a report as `check` prints errors; anything else on the topic as it is."""
     match _value(message.data):
         case {"message": str(said), "where": str(where), "path": str(path), **more}:
             expected = None if more.get("expected") is None else str(more["expected"])
@@ -254,13 +268,13 @@ def _news(worker: str, now: Announcement, before: Announcement | None) -> list[s
 
 
 async def _changes(sight: BrokerView, topic: str) -> AsyncGenerator[Message, None]:
-    """What is published from now on. Where nobody has made the topic yet, that is all that will be on it."""
+    """Yield what is published from now on; if the topic does not exist yet, everything published on it."""
     import asyncio
 
     there = await sight.has(topic)
     if not there:
-        output.note(f"waiting: nobody has made the topic {topic} yet")
-        while not await sight.has(topic):  # noqa: ASYNC110 - no event tells of it
+        output.note(f"waiting: the topic {topic} does not exist yet")
+        while not await sight.has(topic):  # noqa: ASYNC110 - no broker reports new topics
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
     table = await sight.broker.table(topic)
     if not there:
@@ -282,7 +296,7 @@ def _print(message: Message, topic: str, told: Iterable[str], *, as_json: bool) 
 
 
 def _warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
-    """Warn of what these entries bring about together with those that stand on the topic."""
+    """Warn of problems that the new entries cause together with those on the topic."""
     from trustgraph_prompt.prompts import PromptSet
 
     before = PromptSet.build(present)
@@ -297,7 +311,7 @@ def _warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
 def _tell(
     listener: ReportListener, answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float
 ) -> bool:
-    """Say what the workers made of a push; whether all of them took all of it."""
+    """Print what the workers did with a push; return whether all of them applied all of it."""
     if not answers:
         served = sorted({name for names in listener.others.values() for name in names})
         which = f"; those that have serve {', '.join(served)}" if served else ""
@@ -317,14 +331,16 @@ def _tell(
 
 
 def _since(announced: float) -> str:
-    """How long a worker has been silent, which may have been killed."""
+    """How long a worker, which may have been killed, has been silent."""
     from time import time
 
     from trustgraph_prompt.worker.config.report_topic import SECONDS_TO_BELIEVE_THEM
 
     ago = max(0, time() - announced)
     until = SECONDS_TO_BELIEVE_THEM / 60
-    return f"it last announced itself {ago:.0f} s ago, and is waited for until {until:g} minutes after that"
+    return (
+        f"it last announced itself {ago:.0f} s ago; workers count as running for {until:g} minutes after that"
+    )
 
 
 def _worker(key: str) -> str:
@@ -332,7 +348,7 @@ def _worker(key: str) -> str:
 
 
 def _place(workspace: str, key: str) -> tuple[str, str]:
-    """Workspace and key of an entry; a key may name its workspace, as `list` prints it."""
+    """Split a key that names its workspace, as `list` prints it."""
     named, _, rest = key.partition("/")
     return (named, rest) if rest == "system" or rest.startswith("template.") else (workspace, key)
 
@@ -342,7 +358,7 @@ def _hint(key: str) -> str:
 
 
 def _value(data: bytes) -> object:
-    """An entry as JSON; as text where somebody put something else on the topic."""
+    """Decode an entry as JSON, or as text if it is not JSON."""
     import json
 
     try:

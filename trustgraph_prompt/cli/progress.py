@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar where a person waits, else a plain line now and then."""
+"""Shows progress on standard error: a bar on a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS_BETWEEN_LINES = 2.0
 
 
 class Progress:
-    """Shows how a tally grows, for the time of a `with` block."""
+    """Shows the progress of a summary during a `with` block."""
 
     def __init__(self, tally: ExtractSummary) -> None:
         self._tally = tally
@@ -32,7 +32,7 @@ class Progress:
         self._display.stop()
 
     def update(self) -> None:
-        """The tally has grown."""
+        """Show the new state."""
         self._display.update()
 
 

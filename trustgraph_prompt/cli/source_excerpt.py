@@ -6,8 +6,6 @@ import unicodedata
 from bisect import bisect_right
 from itertools import accumulate
 
-from rich.cells import cell_len, get_character_cell_size
-
 _ELLIPSIS = "…"
 
 
@@ -21,6 +19,8 @@ def underlined(text: str, start: int, end: int, width: int = 80) -> tuple[str, s
 
     A long line is shortened to about `width` columns around the position.
     """
+    from rich.cells import cell_len, get_character_cell_size
+
     line_start = text.rfind("\n", 0, start) + 1
     line_end = text.find("\n", start)
     line_end = len(text) if line_end < 0 else line_end
@@ -41,6 +41,8 @@ def underlined(text: str, start: int, end: int, width: int = 80) -> tuple[str, s
 
 def _first(text: str, width: int) -> str:
     """As many characters as fit into `width` columns."""
+    from rich.cells import get_character_cell_size
+
     columns = list(accumulate(map(get_character_cell_size, text)))
     return text[: bisect_right(columns, width)]
 

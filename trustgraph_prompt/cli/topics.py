@@ -1,4 +1,4 @@
-"""`topics`: what workers need on a Pulsar, looked at and prepared."""
+"""`topics`: checks and creates what workers need on Pulsar."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from trustgraph_prompt.cli import inspect_broker, options, output
-from trustgraph_prompt.cli.lazy_commands import Command, Group
+from trustgraph_prompt.cli.lazy_commands import Command, group
 from trustgraph_prompt.errors import TrustgraphPromptError
 
 if TYPE_CHECKING:
@@ -18,19 +18,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ROUNDS = 3
-"""How often what others, who are at it at the same time, have undone is done again."""
+"""How often steps are repeated that other processes undo at the same time."""
 
-app = typer.Typer(
-    cls=Group,
-    help="The namespaces, topics and subscriptions that workers need, prepared on a Pulsar.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
+app = group("Check and create the namespaces, topics and subscriptions that workers need on Pulsar.")
 
-TheirTopicsOption = Annotated[
+TrustGraphTopicsOption = Annotated[
     bool,
-    typer.Option("--trustgraph", help="What TrustGraph itself needs, instead of what flow files say."),
+    typer.Option("--trustgraph", help="The topics of TrustGraph itself instead of those of flow files."),
 ]
 
 
@@ -39,16 +33,16 @@ def check(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     admin_url: inspect_broker.AdminUrlOption = None,
     flows: options.FlowsOption = None,
-    trustgraph: TheirTopicsOption = False,
+    trustgraph: TrustGraphTopicsOption = False,
     space: options.SpaceOption = "tg",
     id: options.IdOption = "prompt",
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Say of each thing that the flows need whether it is there. Changes nothing.
+    """Check whether everything that the flows need exists. Changes nothing.
 
-    Exits with 1 where anything is missing, or is other than a worker needs it, or where the broker itself
-    does not answer.
+    Exits with 1 if something is missing or differs from what a worker needs, or if the broker does not
+    respond.
     """
     from trustgraph_prompt.broker.pulsar.admin import compare, look
 
@@ -75,15 +69,15 @@ def create(
     broker: options.BrokerOption = options.DEFAULT_BROKER,
     admin_url: inspect_broker.AdminUrlOption = None,
     flows: options.FlowsOption = None,
-    trustgraph: TheirTopicsOption = False,
+    trustgraph: TrustGraphTopicsOption = False,
     space: options.SpaceOption = "tg",
     id: options.IdOption = "prompt",
     topic: options.ConfigTopicOption = options.DEFAULT_CONFIG_TOPIC,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan only.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and change nothing.")] = False,
 ) -> None:
-    """Make what is missing. Prints the plan, then what was done.
+    """Create what is missing: print the plan, then each completed step.
 
-    Deletes nothing, shortens nothing, and may be done again, also by several at once.
+    Deletes nothing and shortens no retention. It can be repeated, and several processes can run it at once.
     """
     wanted = _wanted(flows, id, topic, space if trustgraph else None)
     if _needs_nothing(broker):
@@ -93,7 +87,7 @@ def create(
 
 
 async def _create(admin: PulsarAdmin, wanted: RequiredTopics, *, dry_run: bool) -> bool:
-    """Whether all is as it should be, as far as it was to be done."""
+    """Create what is missing; return whether everything exists, or would after a dry run."""
     from trustgraph_prompt.broker.pulsar.admin import compare, look, steps
 
     findings = compare(wanted, await look(admin, wanted))
@@ -115,7 +109,7 @@ async def _create(admin: PulsarAdmin, wanted: RequiredTopics, *, dry_run: bool) 
         if not plan:
             return True
     for step in plan:
-        output.note(f"error: somebody undoes it: {step.what}")
+        output.note(f"error: another process keeps undoing this step: {step.what}")
     return False
 
 
@@ -128,13 +122,13 @@ async def _carry_out(admin: PulsarAdmin, plan: list[AdminStep]) -> None:
         except TrustgraphPromptError:
             typer.echo(f"failed   {step.what}")
             if rest := len(plan) - number - 1:
-                output.note(f"{output.counted(rest, 'step')} after it not done; what was done stays")
+                output.note(f"{output.counted(rest, 'step')} after it were not run; completed steps remain")
             raise
         typer.echo(f"{'done' if done else 'there':8} {step.what}")
 
 
 def _wanted(flows: Path | None, id: str, topic: str, space: str | None) -> RequiredTopics:
-    """What flows need, or TrustGraph in its `space`. Raises `ConfigError`."""
+    """What the flows need, or TrustGraph in its topic space. Raises `ConfigError`."""
     from trustgraph_prompt import package_data
     from trustgraph_prompt.broker.pulsar.admin import RequiredTopics
     from trustgraph_prompt.worker import flow_file
@@ -149,12 +143,12 @@ def _wanted(flows: Path | None, id: str, topic: str, space: str | None) -> Requi
 def _needs_nothing(broker: str) -> bool:
     if not broker.startswith("embedded:"):
         return False
-    output.note(f"{broker}: nothing to prepare, an embedded broker makes its topics when they are first used")
+    output.note(f"{broker}: nothing to prepare: an embedded broker creates topics when they are first used")
     return True
 
 
 def _on_admin(broker: str, url: str | None, action: Callable[[PulsarAdmin], Awaitable[T]]) -> T:
-    """What the action gives on the admin API. Raises `ConfigError`, and `BrokerUnavailable`."""
+    """Run the action on the admin API and return its result. Raises `ConfigError`, `BrokerUnavailable`."""
     import asyncio
 
     async def act() -> T:
