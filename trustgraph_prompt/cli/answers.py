@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.inspect_broker import BrokerView
     from trustgraph_prompt.worker import Answer
 
-app = group("List answers without objects, each with the reason.")
+app = group("List answers without objects, each with the reason.", "answers list --flow chunks")
 
 
 @app.callback()

@@ -15,7 +15,7 @@ COMMANDS: Final = {
     "read": "Parse a saved answer of a model and print what in it is valid.",
     "render": "Render a prompt with the given terms and print it.",
     "check": "Validate flows, prompts and workspace exports, and test the examples of prompts.",
-    "format": "Format prompt files.",
+    "format": "Format prompt files in place.",
     "run": "Run a worker that serves prompt requests from the topics of flows.",
     "complete": "Run a worker that serves TrustGraph's text-completion topics.",
     "config": "Publish, list and watch the prompts on the config topic.",

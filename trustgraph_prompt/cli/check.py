@@ -227,16 +227,7 @@ def _as_json(verdict: Verdict) -> dict[str, Any]:
     if verdict.warnings:
         result["warnings"] = verdict.warnings
     if verdict.errors:
-        errors = [_error_as_json(error) for error in verdict.errors]
+        fields = ("message", "where", "path", "found", "expected")
+        errors = [{name: getattr(error, name) for name in fields} for error in verdict.errors]
         result |= {"error": errors[0], "others": errors[1:]}
     return result
-
-
-def _error_as_json(error: ConfigError) -> dict[str, Any]:
-    return {
-        "message": error.message,
-        "where": error.where,
-        "path": error.path,
-        "found": error.found,
-        "expected": error.expected,
-    }

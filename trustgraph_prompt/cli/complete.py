@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trustgraph_prompt.cli import options
 from trustgraph_prompt.errors import FlowError
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.llm import Provider
 
 EXAMPLE = (
     "Example:  trustgraph-prompt complete --broker pulsar://localhost:6650 "
@@ -40,9 +45,12 @@ def command(
     from trustgraph_prompt.worker import Prompts, Service, flow_file, process
     from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
 
-    processor = None
     options.check_trustgraph(flows, trustgraph=trustgraph)
-    provider = options.providers(script, base_url, model, prefill, native_schema)
+
+    def provider(named: str | None) -> Provider:
+        return options.provider(script, base_url, named or model, prefill, native_schema)
+
+    processor = None
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
         processor = Processor(id, "text-completion", concurrency, asks_topics=False, space=space)

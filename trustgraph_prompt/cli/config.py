@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from trustgraph_prompt.cli.inspect_broker import BrokerView
     from trustgraph_prompt.worker.config.report_topic import Announcement, ReportListener
 
-app = group("Publish, list and watch the prompts on the config topic, which workers follow while they run.")
+app = group(
+    "Publish, list and watch the prompts on the config topic, which workers follow while they run.",
+    "config push templates/ --broker embedded:broker.db",
+)
 
 SECONDS_BETWEEN_LOOKS = 1.0
 """How often to look whether a missing topic exists."""
@@ -88,7 +91,7 @@ def push(
         error.add_note("nothing was pushed")
         raise
     count = output.counted(len(entries), "entry", "entries")
-    told = f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}"
+    pushed = f"pushed {count} to workspace {workspace}: {', '.join(sorted(entries))}"
 
     async def publish(connected: Broker) -> bool:
         present = await config.entries(connected, workspace, topic=topic)
@@ -96,13 +99,13 @@ def push(
         _warn({key.removeprefix(f"{workspace}/"): data for key, data in present.items()}, entries)
         if wait is None:
             await config.push(connected, workspace, entries, topic=topic)
-            typer.echo(told)
+            typer.echo(pushed)
             return True
         listener = await ReportListener.open(connected, topic, workspace)
         try:
             id = await config.push(connected, workspace, entries, topic=topic)
-            typer.echo(told)
-            return _tell(listener, await listener.answers(id, wait), workspace, wait)
+            typer.echo(pushed)
+            return _print_acknowledgements(listener, await listener.answers(id, wait), workspace, wait)
         finally:
             await listener.close()
 
@@ -131,7 +134,7 @@ def list_(
 
     With --workspace and --json, the output is an export that `check` and --templates accept.
     """
-    entries = inspect_broker.look(broker, admin_url, lambda sight: _entries(sight, workspace, topic))
+    entries = inspect_broker.look(broker, admin_url, lambda view: _entries(view, workspace, topic))
     if not entries:
         output.note(
             f"there are no entries on the topic {topic}"
@@ -156,8 +159,8 @@ def get(
     admin_url: inspect_broker.AdminUrlOption = None,
 ) -> None:
     """Print one entry as JSON. Exits with 1 if it does not exist."""
-    workspace, key = _place(workspace, key)
-    entries = inspect_broker.look(broker, admin_url, lambda sight: _entries(sight, workspace, topic))
+    workspace, key = _split_key(workspace, key)
+    entries = inspect_broker.look(broker, admin_url, lambda view: _entries(view, workspace, topic))
     data = entries.get(f"{workspace}/{key}")
     if data is None:
         output.note(f"error: workspace {workspace} has no entry {key}{_hint(key)}")
@@ -204,10 +207,10 @@ def watch(
     """Print changes of the config topic, and the reports of workers about them, until Ctrl-C."""
     import asyncio
 
-    async def follow(sight: BrokerView) -> None:
+    async def follow(view: BrokerView) -> None:
         output.note(f"watching {topic}")
         await asyncio.gather(
-            _print_changes(sight, topic, as_json=as_json), _print_reports(sight, topic, as_json=as_json)
+            _print_changes(view, topic, as_json=as_json), _print_reports(view, topic, as_json=as_json)
         )
 
     try:
@@ -216,35 +219,35 @@ def watch(
         raise typer.Exit from None
 
 
-async def _entries(sight: BrokerView, workspace: str | None, topic: str) -> dict[str, bytes]:
+async def _entries(view: BrokerView, workspace: str | None, topic: str) -> dict[str, bytes]:
     from trustgraph_prompt.worker.config import config_topic as config
 
-    return await config.entries(sight.broker, workspace, topic=topic) if await sight.has(topic) else {}
+    return await config.entries(view.broker, workspace, topic=topic) if await view.has(topic) else {}
 
 
-async def _print_changes(sight: BrokerView, topic: str, *, as_json: bool) -> None:
-    async with aclosing(_changes(sight, topic)) as changes:
+async def _print_changes(view: BrokerView, topic: str, *, as_json: bool) -> None:
+    async with aclosing(_changes(view, topic)) as changes:
         async for message in changes:
-            told = f"{'changed' if message.data else 'deleted'} {message.key}"
-            _print(message, topic, [told], as_json=as_json)
+            line = f"{'changed' if message.data else 'deleted'} {message.key}"
+            _print(message, topic, [line], as_json=as_json)
 
 
-async def _print_reports(sight: BrokerView, config_topic: str, *, as_json: bool) -> None:
+async def _print_reports(view: BrokerView, config_topic: str, *, as_json: bool) -> None:
     """Print what workers reject, and each announcement of a worker that differs from its last one."""
     from trustgraph_prompt.worker.config.report_topic import REPORT, Announcement
 
     topic = config_topic + REPORT
     workers: dict[str | None, Announcement] = {}
-    async with aclosing(_changes(sight, topic)) as changes:
+    async with aclosing(_changes(view, topic)) as changes:
         async for message in changes:
             if (announcement := Announcement.decode(message)) is None:
-                told = [_refusal(message) if message.data else f"mended {message.key}"]
+                lines = [_refusal(message) if message.data else f"mended {message.key}"]
             elif announcement == (before := workers.get(message.key)):
                 continue
             else:
                 workers[message.key] = announcement
-                told = _news(_worker(message.key or ""), announcement, before)
-            _print(message, topic, told, as_json=as_json)
+                lines = _announcement_changes(_worker(message.key or ""), announcement, before)
+            _print(message, topic, lines, as_json=as_json)
 
 
 def _refusal(message: Message) -> str:
@@ -258,7 +261,7 @@ def _refusal(message: Message) -> str:
             return f"refused {message.key} {message.data.decode(errors='replace')}"
 
 
-def _news(worker: str, now: Announcement, before: Announcement | None) -> list[str]:
+def _announcement_changes(worker: str, now: Announcement, before: Announcement | None) -> list[str]:
     if not now.workspaces:
         return [f"ended {worker}"]
     if before is None:
@@ -267,16 +270,16 @@ def _news(worker: str, now: Announcement, before: Announcement | None) -> list[s
     return [f"refused by {worker}: {', '.join(each)}" if each else f"taken by {worker}" for each in answers]
 
 
-async def _changes(sight: BrokerView, topic: str) -> AsyncGenerator[Message, None]:
+async def _changes(view: BrokerView, topic: str) -> AsyncGenerator[Message, None]:
     """Yield what is published from now on; if the topic does not exist yet, everything published on it."""
     import asyncio
 
-    there = await sight.has(topic)
+    there = await view.has(topic)
     if not there:
         output.note(f"waiting: the topic {topic} does not exist yet")
-        while not await sight.has(topic):  # noqa: ASYNC110 - no broker reports new topics
+        while not await view.has(topic):  # noqa: ASYNC110 - no broker reports new topics
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
-    table = await sight.broker.table(topic)
+    table = await view.broker.table(topic)
     if not there:
         for message in table.entries.values():
             yield message
@@ -285,12 +288,12 @@ async def _changes(sight: BrokerView, topic: str) -> AsyncGenerator[Message, Non
             yield message
 
 
-def _print(message: Message, topic: str, told: Iterable[str], *, as_json: bool) -> None:
+def _print(message: Message, topic: str, lines: Iterable[str], *, as_json: bool) -> None:
     if as_json:
         entry = _value(message.data) if message.data else None
         typer.echo(output.json_text({"topic": topic, "key": message.key, "value": entry}))
     else:
-        for line in told:
+        for line in lines:
             typer.echo(harmless(line))
     sys.stdout.flush()
 
@@ -308,14 +311,14 @@ def _warn(present: Mapping[str, bytes], pushed: Mapping[str, str]) -> None:
         output.note(f"warning: workers will refuse {after.refused[key]}")
 
 
-def _tell(
+def _print_acknowledgements(
     listener: ReportListener, answers: Mapping[str, Collection[str] | None], workspace: str, seconds: float
 ) -> bool:
     """Print what the workers did with a push; return whether all of them applied all of it."""
     if not answers:
         served = sorted({name for names in listener.others.values() for name in names})
-        which = f"; those that have serve {', '.join(served)}" if served else ""
-        output.note(f"error: no worker that serves workspace {workspace} has announced itself{which}")
+        which = f"; workers run for: {', '.join(served)}" if served else ""
+        output.note(f"error: no running worker is known for workspace {workspace}{which}")
         return False
     taken = [name for name, refused in answers.items() if refused is not None and not refused]
     if taken:
@@ -347,7 +350,7 @@ def _worker(key: str) -> str:
     return harmless(key.partition(":")[2])
 
 
-def _place(workspace: str, key: str) -> tuple[str, str]:
+def _split_key(workspace: str, key: str) -> tuple[str, str]:
     """Split a key that names its workspace, as `list` prints it."""
     named, _, rest = key.partition("/")
     return (named, rest) if rest == "system" or rest.startswith("template.") else (workspace, key)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterTopic
     from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
 
-app = group("List, show and replay dead letters: requests that could not be served.")
+app = group(
+    "List, show and replay dead letters: requests that could not be served.", "dead list --flows flows/"
+)
 
 TopicOption = Annotated[
     str | None,

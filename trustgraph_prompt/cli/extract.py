@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from trustgraph_prompt.cli import options, output
+from trustgraph_prompt.cli import options, output, progress
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.terminal import harmless
 
@@ -85,7 +85,6 @@ def command(
 
     from trustgraph_prompt.cli.extract_summary import ExtractSummary
     from trustgraph_prompt.cli.output_file import OutputFile
-    from trustgraph_prompt.cli.progress import Progress
     from trustgraph_prompt.extraction import results, run
 
     prompts = options.prompts(templates)
@@ -108,15 +107,15 @@ def command(
         raise skipped[0]
     destination = OutputFile(out, files)
     limits = {definition.id: definition.config.answer_limit for definition in asked}
-    tally = ExtractSummary(jobs, limits, skipped=[str(error) for error in skipped])
-    with Progress(tally) as progress:
+    summary = ExtractSummary(jobs, limits, skipped=[str(error) for error in skipped])
+    with progress.shown(summary) as update:
         lines = results.ObjectsFile(destination.write, bare=bare)
 
         def listen(result: results.Result) -> None:
             lines.add(result)
-            tally.add(result)
-            progress.update()
-            if tally.failed_in_a_row == HOPELESS:
+            summary.add(result)
+            update()
+            if summary.failed_in_a_row == HOPELESS:
                 output.note(f"stopping after {HOPELESS} failures in a row")
                 extraction.stop()
 
@@ -131,27 +130,27 @@ def command(
         )
         interrupted = asyncio.run(_run(extraction, provider))
         lines.finish()
-    if tally.answered:
+    if summary.answered:
         destination.replace()
     else:
         destination.discard()
     if as_json:
-        output.print_json({"output": str(out), **tally.as_json()})
+        output.print_json({"output": str(out), **summary.as_json()})
     else:
-        ended = f"-> {out}" if tally.answered else f"nothing was written to {out}"
-        typer.echo(harmless(f"{tally.summary()}\n{ended}"))
+        ended = f"-> {out}" if summary.answered else f"nothing was written to {out}"
+        typer.echo(harmless(f"{summary.text()}\n{ended}"))
     if interrupted:
         output.note("interrupted: run the same command again for the rest")
         raise typer.Exit(130)
-    if tally.failed:
-        settings = tally.settings_to_change()
+    if summary.failed:
+        settings = summary.settings_to_change()
         for setting in settings:
             output.note(setting)
         then = "then run the same command again" if settings else "run the same command again"
         output.note(f"{then}: it only repeats the calls that failed or were not made")
-    if tally.came_to_nothing:
+    if summary.came_to_nothing:
         output.note("error: no objects were extracted, as answers were truncated or without use")
-    if tally.failed or tally.came_to_nothing or skipped:
+    if summary.failed or summary.came_to_nothing or skipped:
         raise typer.Exit(1)
     if script is not None and not as_json:
         typer.echo(_command_with_a_model(script))

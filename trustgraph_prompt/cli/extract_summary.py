@@ -173,7 +173,7 @@ class ExtractSummary:
         named = (advice.failed_call(remark.text) for remark in sorted(self.failed))
         return list(dict.fromkeys(filter(None, named)))
 
-    def summary(self) -> str:
+    def text(self) -> str:
         """Return the summary for people: remarks with the same cause share a line."""
         files = len({job.file for job in self.jobs})
         lines = [

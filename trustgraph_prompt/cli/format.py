@@ -21,7 +21,7 @@ def command(
         bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
     ] = False,
 ) -> None:
-    """Format prompt files.
+    """Format prompt files in place.
 
     Only the layout changes; comments stay. If one of the files cannot be parsed, none is changed.
     """

@@ -50,10 +50,15 @@ class Group(_Shown, typer.core.TyperGroup):
         self.format_commands(context, formatter)
 
 
-def group(help: str) -> typer.Typer:
+def group(help: str, example: str) -> typer.Typer:
     """Return an app for a command with subcommands."""
     return typer.Typer(
-        cls=Group, help=help, no_args_is_help=True, add_completion=False, rich_markup_mode=None
+        cls=Group,
+        help=help,
+        epilog=f"Example:  trustgraph-prompt {example}",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
     )
 
 

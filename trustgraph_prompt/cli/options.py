@@ -269,17 +269,6 @@ def provider(
     return OpenAIProvider(base_url, model, api_key=key, prefill=kind, native_schema=native_schema)
 
 
-def providers(
-    script: str | None,
-    base_url: str | None,
-    model: str | None,
-    prefill: Prefill | None,
-    native_schema: bool | None,
-) -> Callable[[str | None], Provider]:
-    """Return a factory of providers by model (None: that of the options), which raises as `provider`."""
-    return lambda named: provider(script, base_url, named or model, prefill, native_schema)
-
-
 def check_trustgraph(flows: Path | None, *, trustgraph: bool) -> None:
     """Reject options that have no effect with `--trustgraph`, or without it. Raises `ConfigError`."""
     if trustgraph and flows is not None:

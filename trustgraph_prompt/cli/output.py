@@ -16,7 +16,7 @@ from trustgraph_prompt.terminal import harmless
 
 if TYPE_CHECKING:
     from trustgraph_prompt.errors import Issue
-    from trustgraph_prompt.reader import CallReport, Outcome
+    from trustgraph_prompt.reader import CallReport, Outcome, Rejected
 
 
 def print_json(value: object) -> None:
@@ -90,31 +90,43 @@ def time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
-    """Return an outcome for programs, by the names of its fields."""
+def issue_as_json(issue: Issue) -> dict[str, Any]:
+    """Return an issue for programs, by the names of its fields."""
+    return {"reason": issue.reason.value, "path": issue.path, "message": issue.message}
+
+
+def outcome_as_json(
+    outcome: Outcome,
+    position: Callable[[int], dict[str, int]] = lambda start: {"start": start},
+    issue: Callable[[Rejected | None, Issue], dict[str, Any]] = lambda _, issue: issue_as_json(issue),
+) -> dict[str, Any]:
+    """Return an outcome for programs, by the names of its fields.
+
+    `position` and `issue` render a position in the text and an issue of a rejected value, or of the whole.
+    """
     return {
         "value": outcome.value,
         "reason": outcome.reason.value,
         "stage": outcome.stage.name.lower(),
         "truncated": outcome.truncated,
         "escalated": outcome.escalated,
-        "issues": [issue_as_json(issue) for issue in outcome.issues],
+        "issues": [issue(r, found) for r, found in outcome.errors() if found in outcome.issues],
         "rejected": [
             {
                 "index": r.index,
-                "start": r.start,
+                **position(r.start),
                 "raw": r.raw,
-                "issues": [issue_as_json(issue) for issue in r.issues],
+                "issues": [issue(r, found) for found in r.issues],
             }
             for r in outcome.rejected
         ],
         "repaired": [
             {
                 "index": r.index,
-                "start": r.start,
+                **position(r.start),
                 "raw": r.raw,
                 "stage": r.stage.name.lower(),
-                "edits": [{"start": edit.offset, "what": edit.what} for edit in r.edits],
+                "edits": [{**position(edit.offset), "what": edit.what} for edit in r.edits],
             }
             for r in outcome.repaired
         ],
@@ -130,13 +142,8 @@ def outcome_as_json(outcome: Outcome) -> dict[str, Any]:
 def _call_as_json(call: CallReport) -> dict[str, Any]:
     fields = asdict(call)
     if call.read is not None:
-        fields["read"] = {**fields["read"], "stage": call.read.stage.name.lower()}
+        fields["read"]["stage"] = call.read.stage.name.lower()
     return fields
-
-
-def issue_as_json(issue: Issue) -> dict[str, str]:
-    """Return an issue for programs, by the names of its fields."""
-    return {"reason": issue.reason.value, "path": issue.path, "message": issue.message}
 
 
 def print_object(value: object) -> None:

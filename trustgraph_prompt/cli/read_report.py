@@ -65,11 +65,11 @@ class ReadReport:
             line, column = self._lines.at(remark.span.start)
             yield f"{self._name}:{line}:{column}: {text}"
             if at_length:
-                yield from self._place(remark)
+                yield from self._excerpt(remark)
         if more := sum(1 for _ in remarks):
             yield f"and {more:,} more; --json has all"
 
-    def _place(self, remark: Remark) -> Iterator[str]:
+    def _excerpt(self, remark: Remark) -> Iterator[str]:
         assert remark.span is not None
         line = self._lines.at(remark.span.start).line
         if remark.begins is not None and (first := self._lines.at(remark.begins).line) < line:
@@ -87,35 +87,11 @@ class ReadReport:
         ends: `path` is a JSON Pointer to there from the value that begins at `begins`.
         """
         cut = self._truncated
-        return output.outcome_as_json(self._outcome) | {
+        return output.outcome_as_json(self._outcome, self._position, self._issue) | {
             "file": self._name,
             "format": self._outcome.contract.format,
-            "issues": [
-                self._issue(issue, self._span(rejected, issue))
-                for rejected, issue in self._outcome.errors()
-                if issue in self._outcome.issues
-            ],
-            "rejected": [
-                {
-                    "index": rejected.index,
-                    **self._at(rejected.start),
-                    "raw": rejected.raw,
-                    "issues": [self._issue(issue, self._span(rejected, issue)) for issue in rejected.issues],
-                }
-                for rejected in self._outcome.rejected
-            ],
-            "repaired": [
-                {
-                    "index": repaired.index,
-                    **self._at(repaired.start),
-                    "raw": repaired.raw,
-                    "stage": repaired.stage.name.lower(),
-                    "edits": [{**self._at(edit.offset), "what": edit.what} for edit in repaired.edits],
-                }
-                for repaired in self._outcome.repaired
-            ],
-            "cut": cut and {**self._at(cut.end), "path": cut.path, "begins": self._at(cut.start)},
-            "duplicates": [{"key": twice.key, **self._at(twice.start)} for twice in self._duplicates],
+            "cut": cut and {**self._position(cut.end), "path": cut.path, "begins": self._position(cut.start)},
+            "duplicates": [{"key": twice.key, **self._position(twice.start)} for twice in self._duplicates],
         }
 
     def _verdict(self) -> str:
@@ -215,10 +191,11 @@ class ReadReport:
             return None
         return last[0]._replace(end=max(last[0].start + 1, end))
 
-    def _issue(self, issue: Issue, span: locate.Span | None) -> dict[str, Any]:
-        at = dict.fromkeys(("start", "line", "column")) if span is None else self._at(span.start)
+    def _issue(self, rejected: Rejected | None, issue: Issue) -> dict[str, Any]:
+        span = self._span(rejected, issue)
+        at = dict.fromkeys(("start", "line", "column")) if span is None else self._position(span.start)
         return output.issue_as_json(issue) | at
 
-    def _at(self, start: int) -> dict[str, int]:
+    def _position(self, start: int) -> dict[str, int]:
         line, column = self._lines.at(start)
         return {"start": start, "line": line, "column": column}

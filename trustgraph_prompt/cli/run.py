@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from trustgraph_prompt.cli import options
 from trustgraph_prompt.errors import raise_first
+
+if TYPE_CHECKING:
+    from trustgraph_prompt.llm import Provider
 
 EXAMPLE = (
     "Example:  trustgraph-prompt run --broker pulsar://localhost:6650 --http 0.0.0.0:8000 "
@@ -47,12 +52,15 @@ def command(
     from trustgraph_prompt.worker import Prompts, Service, flow_file, process
     from trustgraph_prompt.worker.config.trustgraph_flows import CONCURRENCY, Processor
 
-    processor = None
     options.check_trustgraph(flows, trustgraph=trustgraph)
-    provider = options.providers(script, base_url, model, prefill, native_schema)
+
+    def provider(named: str | None) -> Provider:
+        return options.provider(script, base_url, named or model, prefill, native_schema)
+
     if templates is None and not trustgraph:
         templates = package_data.templates()
     entries = files.load(templates) if templates else {}
+    processor = None
     if trustgraph:
         concurrency = concurrency or CONCURRENCY
         answered_here = script is not None or base_url is not None

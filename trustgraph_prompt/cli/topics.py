@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -20,7 +20,10 @@ T = TypeVar("T")
 ROUNDS = 3
 """How often steps are repeated that other processes undo at the same time."""
 
-app = group("Check and create the namespaces, topics and subscriptions that workers need on Pulsar.")
+app = group(
+    "Check and create the namespaces, topics and subscriptions that workers need on Pulsar.",
+    "topics create --flows flows/ --dry-run",
+)
 
 TrustGraphTopicsOption = Annotated[
     bool,
@@ -46,18 +49,19 @@ def check(
     """
     from trustgraph_prompt.broker.pulsar.admin import compare, look
 
-    wanted = _wanted(flows, id, topic, space if trustgraph else None)
+    required = _required(flows, id, topic, space if trustgraph else None)
 
     async def judge(admin: PulsarAdmin) -> list[Finding]:
-        return compare(wanted, await look(admin, wanted))
+        return compare(required, await look(admin, required))
 
     needs_nothing = _needs_nothing(broker)
     findings = [] if needs_nothing else _on_admin(broker, admin_url, judge)
     if as_json:
-        output.print_json([_as_json(finding) for finding in findings])
+        fields = ("kind", "name", "of", "state", "found", "expected")
+        output.print_json([{name: getattr(finding, name) for name in fields} for finding in findings])
     else:
         for finding in findings:
-            typer.echo(f"{finding.state:8} {_told(finding)}")
+            typer.echo(f"{finding.state:8} {_text(finding)}")
     if not needs_nothing:
         options.check_broker(broker)
     if any(finding.state != "ok" for finding in findings):
@@ -79,21 +83,21 @@ def create(
 
     Deletes nothing and shortens no retention. It can be repeated, and several processes can run it at once.
     """
-    wanted = _wanted(flows, id, topic, space if trustgraph else None)
+    required = _required(flows, id, topic, space if trustgraph else None)
     if _needs_nothing(broker):
         return
-    if not _on_admin(broker, admin_url, lambda admin: _create(admin, wanted, dry_run=dry_run)):
+    if not _on_admin(broker, admin_url, lambda admin: _create(admin, required, dry_run=dry_run)):
         raise typer.Exit(1)
 
 
-async def _create(admin: PulsarAdmin, wanted: RequiredTopics, *, dry_run: bool) -> bool:
+async def _create(admin: PulsarAdmin, required: RequiredTopics, *, dry_run: bool) -> bool:
     """Create what is missing; return whether everything exists, or would after a dry run."""
     from trustgraph_prompt.broker.pulsar.admin import compare, look, steps
 
-    findings = compare(wanted, await look(admin, wanted))
+    findings = compare(required, await look(admin, required))
     for finding in findings:
         if finding.state != "ok" and finding.step is None:
-            typer.echo(f"left     {_told(finding)}")
+            typer.echo(f"left     {_text(finding)}")
     plan = steps(findings)
     if not plan:
         typer.echo(f"nothing to do at {admin.url}")
@@ -105,7 +109,7 @@ async def _create(admin: PulsarAdmin, wanted: RequiredTopics, *, dry_run: bool) 
         return True
     for _ in range(ROUNDS):
         await _carry_out(admin, plan)
-        plan = steps(compare(wanted, await look(admin, wanted)))
+        plan = steps(compare(required, await look(admin, required)))
         if not plan:
             return True
     for step in plan:
@@ -127,7 +131,7 @@ async def _carry_out(admin: PulsarAdmin, plan: list[AdminStep]) -> None:
         typer.echo(f"{'done' if done else 'there':8} {step.what}")
 
 
-def _wanted(flows: Path | None, id: str, topic: str, space: str | None) -> RequiredTopics:
+def _required(flows: Path | None, id: str, topic: str, space: str | None) -> RequiredTopics:
     """What the flows need, or TrustGraph in its topic space. Raises `ConfigError`."""
     from trustgraph_prompt import package_data
     from trustgraph_prompt.broker.pulsar.admin import RequiredTopics
@@ -158,18 +162,7 @@ def _on_admin(broker: str, url: str | None, action: Callable[[PulsarAdmin], Awai
     return asyncio.run(act())
 
 
-def _told(finding: Finding) -> str:
+def _text(finding: Finding) -> str:
     if finding.found is None:
         return finding.title
     return f"{finding.title} (found: {finding.found}; expected: {finding.expected})"
-
-
-def _as_json(finding: Finding) -> dict[str, Any]:
-    return {
-        "kind": finding.kind,
-        "name": finding.name,
-        "of": finding.of,
-        "state": finding.state,
-        "found": finding.found,
-        "expected": finding.expected,
-    }
