@@ -536,8 +536,8 @@ def test_check_says_where_a_question_ends_with_what_its_answer_must_be_and_rende
     (tmp_path / "export.json").write_text(json.dumps({"template.a": entry}))
     checked = run("check", tmp_path / "peaks.prompt", tmp_path / "export.json")
     assert checked.returncode == 0
-    assert "peaks.prompt:6:11: peaks never names its keys `name`, `height`, so" in checked.stderr
-    assert "export.json template.a: a never names its key `a`, so" in checked.stderr
+    assert "peaks.prompt:6:11: peaks does not name its keys `name`, `height`, so" in checked.stderr
+    assert "export.json template.a: a does not name its key `a`, so" in checked.stderr
     assert checked.stdout.count("OK ") == 2
     (verdict,) = json.loads(run("check", tmp_path / "peaks.prompt", "--json").stdout)
     assert verdict["ok"]

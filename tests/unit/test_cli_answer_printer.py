@@ -108,8 +108,11 @@ async def test_each_reason_is_told_once(capsys: pytest.CaptureFixture[str]) -> N
     ("variables", "told"),
     [
         ({}, "no key was sent: set OPENAI_API_KEY or OPENAI_API_KEY_FILE"),
-        ({"OPENAI_API_KEY": "k"}, "the key of OPENAI_API_KEY was sent"),
-        ({"OPENAI_API_KEY": "k", "OPENAI_API_KEY_FILE": "f"}, "the key of OPENAI_API_KEY_FILE was sent"),
+        ({"OPENAI_API_KEY": "k"}, "the key of OPENAI_API_KEY was rejected: set it to a valid key"),
+        (
+            {"OPENAI_API_KEY": "k", "OPENAI_API_KEY_FILE": "f"},
+            "the key of OPENAI_API_KEY_FILE was rejected: set it to a valid key",
+        ),
     ],
 )
 async def test_who_is_not_let_in_learns_which_key_was_sent(

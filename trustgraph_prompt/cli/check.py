@@ -144,14 +144,14 @@ def _warnings(place: str, prompt: PromptDefinition) -> Iterator[str]:
 
     if keys := prompt.unnamed_keys:
         yield (
-            f"{place}: {prompt.id} never names {_quoted(keys)}, so its question ends with what the answer "
-            "must be; write {{ answer_format }} where that is to stand"
+            f"{place}: {prompt.id} does not name {_quoted(keys)}, so the description of the answer is "
+            "appended to it; write {{ answer_format }} to place it elsewhere"
         )
     if answers := examples_like_answers(prompt):
         first = excerpt(json.dumps(answers[0], ensure_ascii=False))
         yield (
-            f"{place}: {prompt.id} has an example that could be taken for an answer: {first}; "
-            "small models give it back, which is refused where no term speaks of it"
+            f"{place}: {prompt.id} contains an example that looks like an answer: {first}; "
+            "small models repeat it, and it is rejected unless a term mentions it"
         )
 
 

@@ -253,9 +253,9 @@ async def _print_reports(view: BrokerView, config_topic: str, *, as_json: bool) 
 def _refusal(message: Message) -> str:
     """Render a report as `check` prints errors; anything else on the topic as it is."""
     match _value(message.data):
-        case {"message": str(said), "where": str(where), "path": str(path), **more}:
+        case {"message": str(text), "where": str(where), "path": str(path), **more}:
             expected = None if more.get("expected") is None else str(more["expected"])
-            error = ConfigError(said, where=where, path=path, found=more.get("found"), expected=expected)
+            error = ConfigError(text, where=where, path=path, found=more.get("found"), expected=expected)
             return f"refused {error}"
         case _:
             return f"refused {message.key} {message.data.decode(errors='replace')}"

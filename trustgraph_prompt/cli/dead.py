@@ -48,14 +48,14 @@ EverywhereOption = Annotated[
     typer.Option(
         "--all",
         help="Also all other dead-letter topics: on Pulsar in the namespaces of the flows, "
-        "on an embedded broker everywhere.",
+        "on an embedded broker everyscope.",
         rich_help_panel=inspect_broker.WHERE,
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class Scope:
     """The subscriptions that the options name, and a description of them."""
 
     subscriptions: list[LetterTopic]
@@ -146,10 +146,10 @@ def list_(
             typer.echo(visible(f"{place.topic}, subscription {place.subscription}"))
         typer.echo(_line(letter))
 
-    where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
+    scope = _scope(flows, flow, id, topic, subscription, everywhere=everywhere)
     choice = LetterFilter(error=error, prompt=prompt)
-    count = _print_each(broker, admin_url, where, choice, show_one)
-    output.note(f"{_counted(count)} {where.described(broker) if count else where.described_in_full(broker)}")
+    count = _print_each(broker, admin_url, scope, choice, show_one)
+    output.note(f"{_counted(count)} {scope.described(broker) if count else scope.described_in_full(broker)}")
 
 
 @app.command(cls=Command, epilog="Example:  trustgraph-prompt dead show 1042 --broker embedded:broker.db")
@@ -180,10 +180,10 @@ def show(
         else:
             _print_whole(found)
 
-    where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
+    scope = _scope(flows, flow, id, topic, subscription, everywhere=everywhere)
     choice = LetterFilter(frozenset([letter]))
-    if not _print_each(broker, admin_url, where, choice, show_one):
-        output.note(f"error: there is no dead letter {letter} {where.described_in_full(broker)}")
+    if not _print_each(broker, admin_url, scope, choice, show_one):
+        output.note(f"error: there is no dead letter {letter} {scope.described_in_full(broker)}")
         raise typer.Exit(1)
 
 
@@ -224,12 +224,12 @@ def replay_(
     if not letters and not all_:
         raise ConfigError("no dead letters are selected: give their ids, or --all")
     choice = LetterFilter(frozenset(letters or ()), error, prompt)
-    where = _where(flows, flow, id, topic, subscription)
+    scope = _scope(flows, flow, id, topic, subscription)
     missing, replayed, kept = set(choice.ids), 0, 0
 
     async def put_back(connected: Broker) -> None:
         nonlocal replayed, kept
-        async with aclosing(replay(connected, where.subscriptions, choice)) as done:
+        async with aclosing(replay(connected, scope.subscriptions, choice)) as done:
             async for letter, why in done:
                 missing.difference_update((letter.id, letter.request))
                 if why is None:
@@ -247,15 +247,15 @@ def replay_(
             output.note("they wait until a worker serves them; `dead list` shows those that fail again")
     if missing:
         output.note(
-            f"error: there is no dead letter {', '.join(sorted(missing))} {where.described_in_full(broker)}"
+            f"error: there is no dead letter {', '.join(sorted(missing))} {scope.described_in_full(broker)}"
         )
     elif not replayed and not kept:
-        output.note(f"searched the dead letters {where.described_in_full(broker)}")
+        output.note(f"searched the dead letters {scope.described_in_full(broker)}")
     if missing or (kept and not all_):
         raise typer.Exit(1)
 
 
-def _where(
+def _scope(
     flows: list[Path] | None,
     flow: str | None,
     id: str,
@@ -263,7 +263,7 @@ def _where(
     subscription: str | None,
     *,
     everywhere: bool = False,
-) -> Where:
+) -> Scope:
     """Return the subscriptions that the options name. Raises `ConfigError`."""
     from trustgraph_prompt.broker import topics
     from trustgraph_prompt.worker.dead_letters.record import LetterTopic
@@ -277,18 +277,18 @@ def _where(
             place = LetterTopic(topics.resolve(topic), topics.check_subscription(subscription))
         except TopicInvalid as error:
             raise ConfigError(str(error), where="--topic, --subscription") from error
-        return Where([place], f"of {place.topic}")
+        return Scope([place], f"of {place.topic}")
     if topic is not None or subscription is not None:
         raise ConfigError("--topic and --subscription must be given together")
     chosen, description = inspect_broker.flows_of(flows, flow, processor=id)
     places = list(dict.fromkeys(map(LetterTopic.of, chosen)))
-    return Where(places, description, bundled=not flows, everywhere=everywhere)
+    return Scope(places, description, bundled=not flows, everywhere=everywhere)
 
 
 def _print_each(
     broker: str,
     admin_url: str | None,
-    where: Where,
+    scope: Scope,
     choice: LetterFilter,
     show_one: Callable[[DeadLetter], None],
 ) -> int:
@@ -296,7 +296,7 @@ def _print_each(
 
     async def print_all(view: BrokerView) -> int:
         count = 0
-        async with aclosing(where.look(view, choice)) as letters:
+        async with aclosing(scope.look(view, choice)) as letters:
             async for letter in letters:
                 count += 1
                 show_one(letter)

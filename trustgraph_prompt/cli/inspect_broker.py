@@ -74,8 +74,10 @@ def flows_of(
         raise ConfigError("there is no such flow", where="--flow", found=name, expected=f"one of {known}")
     names = ", ".join(dict.fromkeys(flow.name for flow in chosen))
     given = f" in {', '.join(map(str, flows))}" if flows else ""
-    whose = f"of the {'' if flows else 'bundled '}{'flow' if len(chosen) == 1 else 'flows'} {names}{given}"
-    return chosen, whose
+    description = (
+        f"of the {'' if flows else 'bundled '}{'flow' if len(chosen) == 1 else 'flows'} {names}{given}"
+    )
+    return chosen, description
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,5 +135,5 @@ async def admin(broker: str, url: str | None) -> AsyncIterator[PulsarAdmin]:
         if url is not None:
             raise
         raise BrokerUnavailable(
-            f"{error} (the default address of the admin API; set another with --admin-url)"
+            f"{error} (this is the default address; set another with --admin-url)"
         ) from error
