@@ -27,29 +27,24 @@ app = group(
 
 TopicOption = Annotated[
     str | None,
-    typer.Option(
+    inspect_broker.where_option(
         "--topic",
         metavar="TOPIC",
         help="With --subscription: the request topic of a subscription that no flow file names.",
-        rich_help_panel=inspect_broker.WHERE,
     ),
 ]
 SubscriptionOption = Annotated[
     str | None,
-    typer.Option(
-        "--subscription",
-        metavar="NAME",
-        help="With --topic: the name of the subscription.",
-        rich_help_panel=inspect_broker.WHERE,
+    inspect_broker.where_option(
+        "--subscription", metavar="NAME", help="With --topic: the name of the subscription."
     ),
 ]
 EverywhereOption = Annotated[
     bool,
-    typer.Option(
+    inspect_broker.where_option(
         "--all",
         help="Also all other dead-letter topics: on Pulsar in the namespaces of the flows, "
-        "on an embedded broker everyscope.",
-        rich_help_panel=inspect_broker.WHERE,
+        "on an embedded broker all of them.",
     ),
 ]
 
@@ -109,8 +104,7 @@ def _error(type: str | None) -> str | None:
 
 
 ErrorOption = Annotated[
-    str | None,
-    typer.Option("--error", metavar="TYPE", help="Only this error type.", callback=_error),
+    str | None, typer.Option("--error", metavar="TYPE", help="Only this error type.", callback=_error)
 ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -20,20 +21,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-WHERE = "Flows and subscriptions"
+where_option = partial(typer.Option, rich_help_panel="Flows and subscriptions")
+"""Declares an option that says where to look."""
 
 FlowsOption = Annotated[
     list[Path] | None,
-    typer.Option(
+    where_option(
         "--flows",
         metavar="PATH",
         help="A flow file, or a folder of them, instead of the bundled ones. May be given several times.",
-        rich_help_panel=WHERE,
     ),
 ]
-FlowOption = Annotated[
-    str | None, typer.Option("--flow", metavar="NAME", help="Only this flow.", rich_help_panel=WHERE)
-]
+FlowOption = Annotated[str | None, where_option("--flow", metavar="NAME", help="Only this flow.")]
 AdminUrlOption = Annotated[
     str | None,
     typer.Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
@@ -25,37 +26,29 @@ DEFAULT_BROKER = "pulsar://localhost:6650"
 DEFAULT_CONFIG_TOPIC = "persistent://tg/config/prompt"
 DEFAULT_DRAIN = 30.0
 
-_MODEL = "Model"
+_model_option = partial(typer.Option, rich_help_panel="Model")
 
 ProviderOption = Annotated[
     str | None,
-    typer.Option(
+    _model_option(
         "--provider",
         metavar="scripted:PATH",
         help="Replay recorded answers from a file instead of calling a model.",
-        rich_help_panel=_MODEL,
     ),
 ]
 BaseUrlOption = Annotated[
     str | None,
-    typer.Option(
+    _model_option(
         "--base-url",
         metavar="URL",
         envvar="TRUSTGRAPH_PROMPT_BASE_URL",
         help="Base URL of an OpenAI-compatible server, such as http://localhost:11434/v1. "
         "The API key comes from OPENAI_API_KEY, or from the file that OPENAI_API_KEY_FILE names.",
-        rich_help_panel=_MODEL,
     ),
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option(
-        "--model",
-        metavar="NAME",
-        envvar="TRUSTGRAPH_PROMPT_MODEL",
-        help="The model to call.",
-        rich_help_panel=_MODEL,
-    ),
+    _model_option("--model", metavar="NAME", envvar="TRUSTGRAPH_PROMPT_MODEL", help="The model to call."),
 ]
 
 
@@ -69,22 +62,20 @@ class Prefill(StrEnum):
 
 PrefillOption = Annotated[
     Prefill | None,
-    typer.Option(
+    _model_option(
         "--prefill",
         envvar="TRUSTGRAPH_PROMPT_PREFILL",
         help="Have the server continue a truncated text or JSON value, which is sent back as it is "
         "(assistant: llama.cpp), with switches (vllm) or with a marker (prefix: Mistral, DeepSeek). "
         "Default: off.",
-        rich_help_panel=_MODEL,
     ),
 ]
 NativeSchemaOption = Annotated[
     bool | None,
-    typer.Option(
+    _model_option(
         "--native-schema/--no-native-schema",
         envvar="TRUSTGRAPH_PROMPT_NATIVE_SCHEMA",
         help="Whether to send the JSON Schema of the answer to the server. By default, this is detected.",
-        rich_help_panel=_MODEL,
         show_default=False,
     ),
 ]

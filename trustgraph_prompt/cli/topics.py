@@ -26,8 +26,7 @@ app = group(
 )
 
 TrustGraphTopicsOption = Annotated[
-    bool,
-    typer.Option("--trustgraph", help="The topics of TrustGraph itself instead of those of flow files."),
+    bool, typer.Option("--trustgraph", help="The topics of TrustGraph itself instead of those of flow files.")
 ]
 
 
