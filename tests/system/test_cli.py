@@ -250,7 +250,7 @@ class TestFormat:
         assert (tmp_path / "a.prompt").read_text() == "prompt a :  'x'\n"
 
     def test_a_folder_without_files_of_the_language_is_an_error(self, tmp_path: Path) -> None:
-        assert "nothing to lay out here" in run("format", tmp_path).stderr
+        assert "no files to format" in run("format", tmp_path).stderr
 
 
 class TestConfig:
@@ -273,7 +273,7 @@ class TestConfig:
             assert watch.stderr is not None
             assert watch.stdout is not None
             assert watch.stderr.readline() == f"watching {topic}\n"
-            assert "prompt-report yet" in watch.stderr.readline()
+            assert "prompt-report does not exist yet" in watch.stderr.readline()
             asyncio.run(publish(f"{topic}-report"))
             assert watch.stdout.readline() == f'refused {shown} "\\u001b[2J"\n'
             record = {"message": "it is too small", "where": "T W/template.x", "path": "/attempts"}
@@ -419,7 +419,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     "the chunk as a term": (["extract", "x", "-t", "text=x"], "--term text"),
     "two who answer": (
         ["ask", "question", "--provider", "scripted:x", "--model", "x"],
-        "--model: is about a server",
+        "--model: has no effect with --provider",
     ),
     "no topic": (["config", "list", "--topic", "foo"], "--topic"),
     "a workspace without a name": (["config", "list", "-w", ""], "--workspace"),
@@ -443,7 +443,7 @@ WRONG: dict[str, tuple[list[str], str]] = {
     ),
     "in TrustGraph's place, a config topic of ours": (
         ["run", "--trustgraph", "--topic", "persistent://tg/config/other"],
-        "--topic: TrustGraph's config service has the prompts",
+        "--topic: has no effect with --trustgraph: TrustGraph's config service has the prompts",
     ),
     "a space of nobody": (["run", "--space", "x", "--broker", "embedded:"], "--space: "),
     "a space that is none": (["run", "--trustgraph", "--space", "a/b"], "--space: "),
@@ -536,8 +536,8 @@ def test_check_says_where_a_question_ends_with_what_its_answer_must_be_and_rende
     (tmp_path / "export.json").write_text(json.dumps({"template.a": entry}))
     checked = run("check", tmp_path / "peaks.prompt", tmp_path / "export.json")
     assert checked.returncode == 0
-    assert "peaks.prompt:6:11: peaks never names its keys `name`, `height`, so" in checked.stderr
-    assert "export.json template.a: a never names its key `a`, so" in checked.stderr
+    assert "peaks.prompt:6:11: peaks does not name its keys `name`, `height`, so" in checked.stderr
+    assert "export.json template.a: a does not name its key `a`, so" in checked.stderr
     assert checked.stdout.count("OK ") == 2
     (verdict,) = json.loads(run("check", tmp_path / "peaks.prompt", "--json").stdout)
     assert verdict["ok"]

@@ -61,7 +61,7 @@ def test_the_readme_looks_at_an_answer_that_is_there() -> None:
     [line] = [line for line in commands(README) if line[0] == "read"]
     result = run(*line, folder=ROOT)
     assert (result.returncode, result.stdout.count("\n")) == (0, 2)
-    assert "2 refused; cut off" in result.stderr
+    assert "2 refused; truncated" in result.stderr
 
 
 def prose(page: Path) -> str:

@@ -151,7 +151,7 @@ async def test_a_step_that_fails_is_named_with_status_and_reason(server: ModelSe
     assert done == "done     create tenant t, for c"
     assert failed == "failed   create namespace t/config, which keeps its tables"
     left, error = result.stderr.splitlines()
-    assert left.endswith("steps after it not done; what was done stays")
+    assert left.endswith("steps after it were not run; completed steps remain")
     assert error == (
         f"error: {server.url}: these credentials may not PUT namespaces/t/config "
         "(HTTP 403: You are no administrator)"

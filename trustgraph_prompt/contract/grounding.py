@@ -24,6 +24,11 @@ _SHORTEST: Final = 3  # characters of a string that tells an echo
 _LOOKING_UP: Final = 300  # steps for each character of a value
 _RANK: Final = {kind: rank for rank, kind in enumerate(MatchKind)}
 
+_LEAVE_OUT: Final = "; leave the object out"
+_NAME_AS_THERE: Final = "; name it as the passage does"
+ADVICE: Final = (_LEAVE_OUT, _NAME_AS_THERE)
+"""What messages tell the model to do; the command line leaves it out."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
@@ -198,10 +203,10 @@ class _WithTerms(Contract):
                 self._meter.spend(_LOOKING_UP * len(said))
             found = self._texts.find(source, said)
             if found is None:
-                message = f"{show(said)} is not in the passage; leave the object out"
+                message = f"{show(said)} is not in the passage{_LEAVE_OUT}"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path))
             elif source.policy == "strict" and found.kind is MatchKind.PART:
-                message = f"{show(said)} is in the passage only in part; name it as the passage does"
+                message = f"{show(said)} is in the passage only in part{_NAME_AS_THERE}"
                 yield Issue(Reason.UNGROUNDED, message, pointer(path))
         if self._is_echo(value):
             yield Issue(Reason.ECHOED, "this is an example of the question, and not in the passage")

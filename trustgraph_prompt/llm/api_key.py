@@ -19,6 +19,8 @@ def from_environment(variable: str = "OPENAI_API_KEY") -> str | None:
 
 
 def about(variable: str = "OPENAI_API_KEY") -> str:
-    """Whether there is a key, and which variable gives it."""
+    """Say what to set after the server rejected the request's credentials."""
     given = next((name for name in (f"{variable}_FILE", variable) if os.environ.get(name)), None)
-    return f"the key of {given} was sent" if given else f"no key was sent: set {variable} or {variable}_FILE"
+    if given is None:
+        return f"no key was sent: set {variable} or {variable}_FILE"
+    return f"the key of {given} was rejected: set it to a valid key"
