@@ -56,26 +56,30 @@ def _check_missing(field: SchemaField) -> Iterator[Problem]:
         return
     found, null = f"{field.name}?", isinstance(field.type, Optional)
     if field.default is not None or null:
-        why = "its type ends with ?" if null else "it has a default"
-        yield Problem(f"this may be missing already, as {why}", field.at, found, field.name)
+        why = "the type ends with ?" if null else "the field has a default"
+        yield Problem(f"the ? after the name is redundant: {why}", field.at, found, field.name)
     elif nullable(field.type) != field.type:
         expected = f"{field.name}: {spell_type(nullable(field.type))}"
-        yield Problem("what may be missing or null has its ? at its type", field.at, found, expected)
+        yield Problem(
+            "a field that may be missing or null has its ? after the type", field.at, found, expected
+        )
 
 
 def check_type(expr: TypeExpr, names: Names) -> Iterator[Problem]:
     """Everything that is wrong with a type."""
     match expr:
         case Name(name) if name in GENERIC:
-            yield Problem(f"a {name} of what?", expr.at, name, f"{name}[string], {name}[any] or the like")
+            parts = "items" if name == "list" else "values"
+            expected = f"{name}[string], {name}[any] or similar"
+            yield Problem(f"{name} needs the type of its {parts}", expr.at, name, expected)
         case Name(name) if name not in names.schemas and name not in names.types:
             expected = "a type of the language or the name of a schema"
             yield Problem(f"unknown type{names.similar(name)}", expr.at, name, expected)
         case Optional(inner) if isinstance(bare(inner), Optional):
-            yield Problem("one ? is enough", expr.at, spell_type(expr), spell_type(expr.type))
+            yield Problem("duplicate ?", expr.at, spell_type(expr), spell_type(expr.type))
         case Optional(inner) if _NULL in alternatives(inner):
             yield Problem(
-                "this is null already, and needs no ?", expr.at, spell_type(expr), spell_type(inner)
+                "the ? is redundant: the type allows null", expr.at, spell_type(expr), spell_type(inner)
             )
         case Union(members):
             yield from _check_union(members)
@@ -90,11 +94,11 @@ def _check_union(members: tuple[TypeExpr, ...]) -> Iterator[Problem]:
     for member in members:
         key = member.as_json if isinstance(member, Literal) else member
         if key in seen:
-            yield Problem(f"{spell_type(member)} stands twice", member.at)
+            yield Problem(f"duplicate alternative {spell_type(member)}", member.at)
         seen.add(key)
         if isinstance(bare(member), Optional):
-            expected = "? after all of them, as in (string | int)?"
-            yield Problem("? inside a union", member.at, spell_type(member), expected)
+            expected = "? after the union, as in (string | int)?"
+            yield Problem("? is not allowed inside a union", member.at, spell_type(member), expected)
 
 
 def _members(expr: TypeExpr) -> tuple[TypeExpr, ...]:
@@ -115,16 +119,16 @@ def _check_constraints(expr: TypeExpr, constraints: Sequence[Constraint], names:
             expected = ", ".join(f"@{name}" for name in KINDS)
             yield Problem(f"unknown constraint{near}", constraint.at, f"@{constraint.name}", expected)
     for again, _ in twice(known):
-        yield Problem(f"@{again.name} stands twice", again.at)
+        yield Problem(f"duplicate constraint @{again.name}", again.at)
     usable = [one for one in known if KINDS[one.name].takes(one.arguments)]
     for constraint in known:
         kind = KINDS[constraint.name]
         if constraint not in usable:
             found = spell_constraint(constraint)
-            yield Problem(f"@{constraint.name} does not take this", constraint.at, found, kind.example)
+            yield Problem(f"invalid arguments of @{constraint.name}", constraint.at, found, kind.example)
         elif not any(keywords_of(constraint, one) for one in kinds):
             yield Problem(
-                f"@{constraint.name} says nothing about this type",
+                f"@{constraint.name} does not apply to this type",
                 constraint.at,
                 spell_type(expr),
                 kind.about,
@@ -141,7 +145,7 @@ def _check_range(constraints: Iterable[Constraint]) -> Iterator[Problem]:
             may_be_equal = (lowest.name, highest.name) == ("min", "max")
             if low > high or (low == high and not may_be_equal):
                 expected = f"{'at most' if may_be_equal else 'less than'} {high}"
-                yield Problem(f"no number can meet this and @{highest.name}", lowest.at, low, expected)
+                yield Problem(f"no number satisfies both this and @{highest.name}", lowest.at, low, expected)
 
 
 # ---- defaults
@@ -150,12 +154,14 @@ def _check_range(constraints: Iterable[Constraint]) -> Iterator[Problem]:
 def _check_default(field: SchemaField, default: Default, names: Names) -> Iterator[Problem]:
     value = default.value
     if not _fits(value, field.type, names):
-        yield Problem("the default is not of the type", default.at, value, spell_type(field.type))
+        yield Problem("the default does not match the type", default.at, value, spell_type(field.type))
         return
     for constraint in field.constraints:
         kind = KINDS[constraint.name]
         if json_type(value) in kind.keywords and not kind.holds(value, constraint.arguments):
-            yield Problem("the default is out of bounds", default.at, value, spell_constraint(constraint))
+            yield Problem(
+                "the default violates a constraint", default.at, value, spell_constraint(constraint)
+            )
 
 
 def _fits(value: Any, expr: TypeExpr, names: Names) -> bool:
@@ -221,9 +227,9 @@ def check(file: File, types: Mapping[str, Mapping[str, Any]]) -> Iterator[Proble
 def _check_names(file: File, names: Names) -> Iterator[Problem]:
     for schema in file.schemas:
         if names.is_type(schema.name):
-            yield Problem("this is the name of a type", schema.at, schema.name, "another name for the schema")
+            yield Problem("a schema cannot have the name of a type", schema.at, schema.name, "another name")
     for again, first in twice(file.schemas):
-        yield Problem(f"the schema {again.name} is there already{_line(first.at)}", again.at)
+        yield Problem(f"the schema {again.name} is already defined{_line(first.at)}", again.at)
 
 
 def _check_bases(file: File, names: Names) -> Iterator[Problem]:
@@ -236,13 +242,13 @@ def _check_bases(file: File, names: Names) -> Iterator[Problem]:
                 yield Problem(f"{base.name} is not a schema", base.at, base.name, "the name of a schema")
             elif base.name not in left:
                 similar = suggestion(base.name, names.schemas)
-                yield Problem(f"there is no schema {base.name}{similar}", base.at)
+                yield Problem(f"unknown schema {base.name}{similar}", base.at)
     for level in count():
         ready = [schema for schema in left.values() if all(base.name not in left for base in schema.bases)]
         if not ready:
             break
         if level > MAX_BASES:
-            yield Problem("too many schemas extend each other", ready[0].at, level, f"at most {MAX_BASES}")
+            yield Problem("inheritance is too deep", ready[0].at, level, f"at most {MAX_BASES} levels")
             return
         for schema in ready:
             del left[schema.name]
@@ -261,7 +267,9 @@ def _circle(left: Mapping[str, SchemaDef]) -> Problem:
 
 def _check_fields(schema: SchemaDef, names: Names) -> Iterator[Problem]:
     for again, first in twice(schema.fields):
-        yield Problem(f"{schema.name} has the field {again.name} already{_line(first.at)}", again.at)
+        yield Problem(
+            f"the field {again.name} of {schema.name} is already defined{_line(first.at)}", again.at
+        )
     for field in schema.fields:
         yield from check_field(field, names)
 
@@ -282,10 +290,10 @@ def _check_inherited(file: File) -> Iterator[Problem]:
                 other, of = seen.setdefault(field.name, (field, base.name))
                 if other != field and field.name not in own:
                     yield Problem(
-                        f"{of} and {base.name} have a field {field.name} each, and they differ",
+                        f"{of} and {base.name} define the field {field.name} differently",
                         base.at,
                         f"{spell_field(other)} and {spell_field(field)}",
-                        f"the field {field.name} in {schema.name}, too",
+                        f"a field {field.name} of {schema.name} that replaces both",
                     )
 
 
@@ -302,10 +310,10 @@ def _check_ends(file: File) -> Iterator[Problem]:
             path.append(_needed(left[path[-1]], left) or "")
         circle = path[path.index(path[-1]) :]
         yield Problem(
-            "no value of this can come to an end",
+            "no finite value is possible",
             schemas[circle[0]].at,
             " holds ".join(circle),
-            "?, [] or a default at one of these fields",
+            "?, [] or a default for one of these fields",
         )
 
 
@@ -329,7 +337,7 @@ def _check_expecting(prompt: PromptDef, names: Names) -> Iterator[Problem]:
         yield problem
     if problem is None and prompt.layout == "jsonl" and not _is_list_of_objects(expecting, names):
         yield Problem(
-            "jsonl is one object a line",
+            "jsonl needs a list of objects",
             expecting.at,
             spell_type(expecting),
             "a list of a schema, as in: expecting Finding[] as jsonl",
@@ -343,4 +351,4 @@ def _is_list_of_objects(expr: TypeExpr, names: Names) -> bool:
 
 
 def _line(at: Position | None) -> str:
-    return "" if at is None else f", in line {at.line}"
+    return "" if at is None else f" in line {at.line}"

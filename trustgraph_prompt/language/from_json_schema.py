@@ -63,7 +63,7 @@ class _Whole:
         if not _is_record(self._root):
             refuse(
                 place,
-                "only an object with properties is a schema",
+                "the root must be an object with properties",
                 self._root,
                 '"type": "object", "properties"',
             )
@@ -83,7 +83,10 @@ class _Whole:
         for names, path in self._types.exclusive:
             if discriminator(Schemas(file), names) is None:
                 refuse(
-                    path, "a value may meet several of these", names, "a field with other literals in each"
+                    path,
+                    "the alternatives of oneOf overlap",
+                    names,
+                    "a field with different literals in each",
                 )
         for problem in check(file, {}):
             refuse("", problem.message, problem.found, problem.expected)
@@ -92,11 +95,11 @@ class _Whole:
     def _schema(self, schema: Schema, path: str) -> SchemaDef:
         for keyword in schema:
             if keyword not in _OF_A_SCHEMA:
-                refuse(within(path, keyword), "the language has no word for this here", keyword)
+                refuse(within(path, keyword), "the language cannot express this keyword here", keyword)
         others = schema.get("additionalProperties", True)
         if not isinstance(others, bool) and others != {}:
             at = within(path, "additionalProperties")
-            refuse(at, "beside the fields of a schema, other keys have no type", others, "true or false")
+            refuse(at, "the language cannot give a type to keys beside the fields", others, "true or false")
         properties, required = schema["properties"], schema.get("required", [])
         if not isinstance(required, list) or not all(
             isinstance(name, str) and name in properties for name in required
@@ -119,7 +122,7 @@ class _Whole:
         if default is not None and is_required:
             refuse(
                 within(path, "default"),
-                "what has a default may be missing",
+                "a field with a default cannot be required",
                 name,
                 f"{name} not in `required`",
             )
@@ -143,7 +146,7 @@ class _Whole:
         if key in (self._root.get("title"), self._name) and _bare(definition) == _bare(self._root):
             return self._name
         if key == self._name:
-            refuse(place, "the root has this name", key, "another name")
+            refuse(place, "the root has the same name", key, "another name")
         if key not in self._names:
             _check_name(key, place)
             self._wait(key, definition, place)
@@ -154,7 +157,7 @@ class _Whole:
         match = _REFERENCE.fullmatch(reference) if isinstance(reference, str) else None
         key = steps(f"/{match[1]}")[0] if match else ""
         if match is None or key not in self._definitions:
-            refuse(path, "this leads to no definition", reference, "#/$defs/ and a name")
+            refuse(path, "the reference has no definition", reference, "#/$defs/ and a name")
         return key
 
     def _record(self, schema: Schema, path: str) -> str:
@@ -190,4 +193,4 @@ def _bare(schema: Schema) -> dict[str, Any]:
 
 def _check_name(name: str, path: str) -> None:
     if not NAME.fullmatch(name) or name in RESERVED:
-        refuse(path, "no schema can have this name", name, "letters, digits, _ and -, and no name of a type")
+        refuse(path, "invalid name of a schema", name, "letters, digits, _ and -, and no name of a type")

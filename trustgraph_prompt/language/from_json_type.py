@@ -89,11 +89,11 @@ class Types:
         """The type of a subschema at `path`. Raises `LanguageError` for what has no word."""
         self._steps += 1
         if self._steps > MAX_STEPS or depth > MAX_DEPTH:
-            refuse(path, "the schema is too large, or leads to itself")
+            refuse(path, "the schema is too large or refers to itself")
         if schema is True:
             return Typed(Scalar("any"))
         if not isinstance(schema, Mapping):
-            refuse(path, "this has no word in the language", schema, "an object, or true")
+            refuse(path, "the language cannot express this schema", schema, "an object, or true")
         description = description_of(schema, path)
         if description is None or _is_record(schema):  # which is a schema with a description of its own
             return self._of(schema, path, depth)
@@ -146,7 +146,7 @@ class Types:
                 types = [*dict.fromkeys(types)]
         literals = {_broad(json_type(one.value)) for one in members if isinstance(one, Literal)}
         if len(types) != len(set(types)) or "any" in types or literals & set(types):
-            refuse(path, "a value may meet several of these", expected="anyOf, or alternatives that differ")
+            refuse(path, "the alternatives of oneOf overlap", expected="anyOf, or alternatives that differ")
 
     def _several(self, said: Schema, path: str, depth: int) -> Typed:
         """A list of types, each with what is said about it."""
@@ -168,9 +168,7 @@ class Types:
         if kind is None:
             _only(said, set().union(*_KEYWORDS.values()), path)
             first = next(iter(said))
-            refuse(
-                within(path, first), "without a type, this says nothing about other values", first, "a type"
-            )
+            refuse(within(path, first), "this keyword needs a type beside it", first, "a type")
         if not isinstance(kind, str) or kind not in _KEYWORDS:
             refuse(within(path, "type"), "this is not a type", kind, ", ".join(_KEYWORDS))
         if _is_record(said):
@@ -223,7 +221,7 @@ _KEYWORDS: Mapping[str, frozenset[str]] = {
 def _only(said: Schema, known: Iterable[str], path: str) -> None:
     for keyword in said:
         if keyword not in known:
-            refuse(within(path, keyword), "the language has no word for this here", keyword)
+            refuse(within(path, keyword), "the language cannot express this keyword here", keyword)
 
 
 def _union(branches: Iterable[Typed]) -> Typed:
@@ -273,7 +271,7 @@ def _choice(said: Schema, path: str) -> TypeExpr:
         if not {json_type(value), _broad(json_type(value))} & set(
             types if isinstance(types, list) else [types]
         ):
-            refuse(within(path, "type"), f"{value!r} is none of these", types)
+            refuse(within(path, "type"), f"{value!r} has none of these types", types)
     members = tuple(Scalar("null") if value is None else Literal(value) for value in values)
     return members[0] if len(members) == 1 else Union(members)
 
@@ -308,7 +306,7 @@ def _constraints(said: Schema, kind: str, path: str) -> tuple[Constraint, ...]:
             continue
         if not constraint.takes(arguments):
             found = said[keywords[0]]
-            refuse(within(path, keywords[0]), f"@{name} cannot say this", found, constraint.example)
+            refuse(within(path, keywords[0]), f"@{name} cannot express this", found, constraint.example)
         made.append(Constraint(name, arguments))
     return tuple(made)
 

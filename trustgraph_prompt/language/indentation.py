@@ -30,7 +30,7 @@ class Indentation(PostLex):
                 yield Token.new_borrow_pos("_INDENT", "", token)
             if count > MAX_TOKENS:
                 raise TooLarge(
-                    "the text is too large", place(token), "more", f"at most {MAX_TOKENS:,} words and signs"
+                    "the text is too large", place(token), "more", f"at most {MAX_TOKENS:,} tokens"
                 )
             if token.type == "_NL":
                 if not open_brackets:
@@ -42,7 +42,7 @@ class Indentation(PostLex):
                 open_brackets += 1
                 if open_brackets > MAX_NESTING:
                     raise Problem(
-                        "nested too deep", place(token), token.value, f"at most {MAX_NESTING} brackets"
+                        "nested too deeply", place(token), token.value, f"at most {MAX_NESTING} brackets"
                     )
             elif token.type in _CLOSING:
                 open_brackets -= 1
@@ -61,7 +61,7 @@ def _one_kind(newline: Token, used: str) -> str:
     for character in dict.fromkeys(_indent(newline)):
         if used not in ("", character):
             raise Problem(
-                "spaces and tabs are mixed",
+                "the indentation mixes spaces and tabs",
                 Position(newline.end_line or 1, 1),
                 f"indented with {_KIND[character]}",
                 f"{_KIND[used]}, as above",
@@ -86,7 +86,7 @@ def _changes(newline: Token, levels: list[str]) -> Iterator[Token]:
         yield Token("_DEDENT", "", **here)
     if indent != levels[-1]:
         raise Problem(
-            "this line is indented like no line above it",
+            "the indentation matches no line above",
             Position(here["line"] or 1, here["column"] or 1),
             f"indented by {len(indent)}",
             f"by {known}",

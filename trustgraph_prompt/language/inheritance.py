@@ -20,7 +20,7 @@ class Schemas:
     def __getitem__(self, name: str) -> SchemaDef:
         """The schema of that name. Raises `LanguageError` where there is none."""
         if name not in self.by_name:
-            complain([Problem(f"there is no schema {name}", None)], None)
+            complain([Problem(f"unknown schema {name}", None)], None)
         return self.by_name[name]
 
     def fields(self, name: str) -> tuple[SchemaField, ...]:

@@ -50,14 +50,14 @@ def _both(first: PromptDef, then: PromptDef, problems: list[Problem]) -> PromptD
         )
 
     if None not in (first.model, then.model) and first.model != then.model:
-        differs("names another model", then.model_at, then.model, first.model_at, first.model)
+        differs("names a different model", then.model_at, then.model, first.model_at, first.model)
     if first.expecting is not None and then.expecting is not None and _expected(first) != _expected(then):
         at, there = then.expecting.at, first.expecting.at
-        differs("expects something else", at, _expected(then), there, _expected(first))
+        differs("expects a different type", at, _expected(then), there, _expected(first))
 
     def another(path: str, found: Any, expected: Any) -> None:
         differs(
-            f"has another value of {'/'.join(steps(path))}",
+            f"has a different value for {'/'.join(steps(path))}",
             then.places.get(path),
             found,
             first.places.get(path),

@@ -87,7 +87,7 @@ def plain(source: str) -> str:
         )
     text = source.removeprefix("\ufeff").replace("\r\n", "\n")
     if wrong := _CONTROL.search(text):
-        raise Problem(f"no text has this character: U+{ord(wrong[0]):04X}", _position(text, wrong.start()))
+        raise Problem(f"this character is not allowed: U+{ord(wrong[0]):04X}", _position(text, wrong.start()))
     return text + "\n"
 
 

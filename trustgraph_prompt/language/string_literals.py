@@ -23,7 +23,7 @@ def unquoted(token: str) -> str:
     try:
         return text.encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
-        raise ValueError("half a character: \\ud800 to \\udfff come in pairs") from None
+        raise ValueError("unpaired surrogate: \\ud800 to \\udfff must come in pairs") from None
 
 
 def _unescaped(match: re.Match[str]) -> str:
@@ -31,7 +31,7 @@ def _unescaped(match: re.Match[str]) -> str:
     if len(code) > 1:
         return chr(int(code[1:], 16))
     if code not in _ESCAPES:
-        raise ValueError(f"\\{code} means nothing; a backslash itself is written \\\\")
+        raise ValueError(f"unknown escape \\{code}; a backslash is written \\\\")
     return _ESCAPES[code]
 
 

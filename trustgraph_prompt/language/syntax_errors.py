@@ -98,13 +98,11 @@ def _at_token(token: Token, parser: InteractiveParser) -> Problem:
             "a bracket is not closed", place(opened), opened.value, _WORDS[_CLOSED_BY[opened.type]]
         )
     if token.type in _MISSING:
-        return Problem("something is missing here", place(token), _MISSING[token.type], expected)
+        return Problem("incomplete statement", place(token), _MISSING[token.type], expected)
     if token.type == "_INDENT" and (header := _header_without_colon(before)):
-        return Problem("something is missing here", place(header), "the end of the line", _WORDS["COLON"])
+        return Problem("incomplete statement", place(header), "the end of the line", _WORDS["COLON"])
     if token.type == "_INDENT":
-        return Problem(
-            "this line is indented, and nothing above it needs it", place(token), "an indented line", expected
-        )
+        return Problem("unexpected indentation", place(token), "an indented line", expected)
     found = _WORDS["TEXT"] if token.type == "TEXT" else token.value
     return Problem(_not_here(before, place(token)), place(token), found, expected)
 
@@ -148,15 +146,15 @@ def _without_quotes(source: str, offset: int, at: Position, parser: InteractiveP
     if not goes_on:
         return None
     line = source.split("\n")[begins.line - 1][begins.column - 1 :]
-    return Problem("a text stands in quotes", begins, excerpt(line.strip(), 40), "quotes around it")
+    return Problem("text must be in quotes", begins, excerpt(line.strip(), 40), "quotes around it")
 
 
 def _at_character(at: Position, rest: str, parser: InteractiveParser) -> Problem:
     if rest.startswith(TRIPLE):
-        return Problem("this text is not closed", at, rest[:3], f"another {rest[:3]} after it")
+        return Problem("the closing quotes are missing", at, rest[:3], f"another {rest[:3]} after it")
     if rest[0] in "\"'":
         return Problem(
-            "this text is not closed on its line", at, rest[:30].split("\n")[0], f"another {rest[0]}"
+            "the closing quote is missing on this line", at, rest[:30].split("\n")[0], f"another {rest[0]}"
         )
     found = re.match(r"\w+|.", rest)
     word = found[0] if found else rest[0]
@@ -172,8 +170,8 @@ def _not_here(before: list[object], at: Position) -> str:
         if isinstance(text, Token) and text.type == "TEXT":
             begun, ended = text.line or 0, text.end_line or 0
             if begun < ended and at.line <= ended + 1:
-                return f"this follows a text that began in line {begun}: are all quotes closed?"
-    return "this cannot stand here"
+                return f"unexpected text after a string that began in line {begun}: are all quotes closed?"
+    return "unexpected text"
 
 
 def _accepted(parser: InteractiveParser) -> set[str]:

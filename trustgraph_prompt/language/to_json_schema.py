@@ -66,7 +66,7 @@ class _Writer:
             written |= {name: self._schema(name) for name in rest}
         in_order = {name: written[name] for name in self._schemas.by_name if name in written}
         for name in in_order.keys() & self._brought.keys():
-            complain([Problem(f"there are two definitions of {name}", None)], None)
+            complain([Problem(f"{name} is defined twice", None)], None)
         definitions = {**in_order, **self._brought}
         return {**root, "$defs": definitions} if definitions else root
 
@@ -125,7 +125,7 @@ class _Writer:
         given = dict(self._types[name])
         for other, definition in given.pop("$defs", {}).items():
             if self._brought.setdefault(other, definition) != definition:
-                complain([Problem(f"there are two definitions of {other}", None)], None)
+                complain([Problem(f"{other} is defined twice", None)], None)
         return given
 
     def _branches(self, members: Iterable[TypeExpr], constraints: tuple[Constraint, ...]) -> list[JsonSchema]:

@@ -73,7 +73,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
     def start(self, *statements: Any) -> nodes.File:
         systems = _all(statements, _Text)
         for again in systems[1:]:
-            self._wrong("the system message is there already", again.at)
+            self._wrong("duplicate system message", again.at)
         return nodes.File(
             tuple(_all(statements, nodes.SchemaDef)),
             tuple(_all(statements, nodes.PromptDef)),
@@ -148,7 +148,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
         description = None if token is None else self._unquoted(token)
         if isinstance(type, nodes.Annotated):  # brackets within brackets
             if token is not None and type.description is not None:
-                self._wrong("the description stands twice", place(token))
+                self._wrong("duplicate description", place(token))
             constraints = [*type.constraints, *constraints]
             description = type.description if token is None else description
             type = type.type
@@ -185,7 +185,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
         texts = _all(parts, _Text) + [self._text_of(pair) for pair in pairs if pair.key == "text"]
         text = self._one(texts, "the text")
         model = self._one(_all(parts, _Model), "the model")
-        expecting = self._one(_all(parts, _Expecting), "what is expected")
+        expecting = self._one(_all(parts, _Expecting), "the expected type")
         settings = self._settings([pair for pair in pairs if pair.key != "text"])
         return nodes.PromptDef(
             self._name(name),
@@ -194,7 +194,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
             None if expecting is None else expecting.type,
             "json" if expecting is None else expecting.layout,
             settings.value,
-            self._one(_all(parts, nodes.EscalationCondition), "when to escalate"),
+            self._one(_all(parts, nodes.EscalationCondition), "the escalation condition"),
             tuple(_all(parts, nodes.ExampleDef)),
             settings.parts if text is None else {"/text": text.at, **settings.parts},
             None if model is None else model.at,
@@ -250,7 +250,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
             level, depth = [part for one in level for part in one.parts], depth + 1
             if depth > MAX_NESTING:
                 at = expr.at or _START
-                self._wrong("the type is nested too deep", at, "more", f"at most {MAX_NESTING} levels")
+                self._wrong("the type is nested too deeply", at, "more", f"at most {MAX_NESTING} levels")
                 return nodes.Scalar("any", at=at)
         return expr
 
@@ -259,7 +259,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
         parts: dict[str, Position] = {}
         for key, at, value in pairs:
             if key in values:
-                self._wrong(f"the key {key} stands twice", at)
+                self._wrong(f"duplicate key {key}", at)
             values[key] = value.value
             parts |= _within(key, value)
         return _Value(values, _START, parts)
@@ -267,13 +267,13 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
     def _text_of(self, pair: _Pair) -> _Text:
         text = pair.value.value
         if not isinstance(text, str):
-            self._wrong("the text of a prompt is a text", pair.value.at, text, "quotes around it")
+            self._wrong("the text of a prompt must be a string", pair.value.at, text, "quotes around it")
             text = str(text)
         return _Text(text, pair.value.at)
 
     def _one(self, found: list[Part], what: str) -> Part | None:
         for again in found[1:]:
-            self._wrong(f"{what} is said twice", getattr(again, "at", _START))
+            self._wrong(f"{what} is given twice", getattr(again, "at", _START))
         return found[0] if found else None
 
     def _scalar(self, token: Token) -> Any:
@@ -300,7 +300,7 @@ class TreeBuilder(Transformer_NonRecursive[Token, Any]):
         except ValueError:  # thousands of digits
             number = math.inf
         if number - number != 0:
-            self._wrong("this number is too large", place(token))
+            self._wrong("the number is too large", place(token))
             return 0
         return number
 
