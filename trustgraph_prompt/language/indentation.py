@@ -1,4 +1,4 @@
-"""Indentation of a text as tokens, and the limits of a text that can be counted in tokens."""
+"""Turns indentation into tokens for the grammar, and limits how many tokens and brackets a text has."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _CLOSING = ("RSQB", "RPAR", "RBRACE")
 
 
 class Indentation(PostLex):
-    """Puts `_INDENT` and `_DEDENT` where the indentation changes, and takes line ends out of brackets."""
+    """Inserts `_INDENT` and `_DEDENT` where the indentation changes, and drops line ends within brackets."""
 
     always_accept = ("_NL",)
 
     def process(self, stream: Iterator[Token]) -> Iterator[Token]:
-        """The tokens with their layout. Raises `Problem`."""
+        """The tokens with those for indentation. Raises `Problem`."""
         levels, open_brackets, used = [""], 0, ""
         for count, token in enumerate(stream):
             if count == 0 and token.type != "_NL" and token.column != 1:
@@ -34,9 +34,9 @@ class Indentation(PostLex):
                 )
             if token.type == "_NL":
                 if not open_brackets:
-                    used = _one_kind(token, used)
+                    used = _check_mixed(token, used)
                     yield token
-                    yield from _changes(token, levels)
+                    yield from _indentation_tokens(token, levels)
                 continue
             if token.type in _OPENING:
                 open_brackets += 1
@@ -52,12 +52,12 @@ class Indentation(PostLex):
 
 
 def place(token: Token) -> Position:
-    """Where a token begins."""
+    """The position of a token."""
     return Position(token.line or 1, token.column or 1)
 
 
-def _one_kind(newline: Token, used: str) -> str:
-    """What the text is indented with, a space or a tab: the one or the other."""
+def _check_mixed(newline: Token, used: str) -> str:
+    """The character that the text is indented with. Raises `Problem` where spaces and tabs are mixed."""
     for character in dict.fromkeys(_indent(newline)):
         if used not in ("", character):
             raise Problem(
@@ -73,7 +73,7 @@ def _one_kind(newline: Token, used: str) -> str:
 _KIND = {" ": "spaces", "\t": "tabs"}
 
 
-def _changes(newline: Token, levels: list[str]) -> Iterator[Token]:
+def _indentation_tokens(newline: Token, levels: list[str]) -> Iterator[Token]:
     indent = _indent(newline)
     here = {"line": newline.end_line, "column": newline.end_column}
     if len(indent) > len(levels[-1]):
