@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.reader.repair import Edit, RepairedValue, Unrepairable, readings, repair
+from trustgraph_prompt.reader.repair import Edit, RepairedValue, Unrepairable, readings
+
+
+def repair(text: str, start: int = 0, **options: Any) -> RepairedValue | None:
+    """The likeliest reading."""
+    return next(readings(text, start, **options), None)
+
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "quotes of other kinds": {

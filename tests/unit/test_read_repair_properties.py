@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trustgraph_prompt.reader.repair import readings, repair
+from trustgraph_prompt.reader.repair import RepairedValue, readings
+
+
+def repair(text: str, start: int = 0) -> RepairedValue | None:
+    """The likeliest reading."""
+    return next(readings(text, start), None)
+
 
 MARKS = [
     *"\"'`“”{}[]():,;=+\\\n #/-.%a1",
