@@ -357,7 +357,7 @@ def _check_finite(file: File) -> Iterator[Problem]:
         yield Problem(
             "no finite value is possible",
             schemas[cycle[0]].at,
-            " holds ".join(cycle),
+            " contains ".join(cycle),
             "?, [] or a default for one of these fields",
         )
 

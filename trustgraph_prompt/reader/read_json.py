@@ -100,8 +100,8 @@ def _read(text: str, contract: Contract, finish_reason: str | None) -> Outcome:
     )
     if not contract.repair or sound or scanner.full or scanner.thinks:
         return outcome
-    start = candidates[0].start if scanner.ends_draft and candidates else scanner.thought
-    return _read_repaired(text, contract, finish_reason, start, outcome, ends_within_value=scanner.cut)
+    start = candidates[0].start if scanner.ends_draft and candidates else scanner.thinking_end
+    return _read_repaired(text, contract, finish_reason, start, outcome, ends_within_value=scanner.truncated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +135,9 @@ def _read_strictly(
     """The outcome without repair."""
     if contract.fences == "strict" and (blocks := _json_blocks(text, contract, scanner)):
         return _choose(text, blocks, contract, truncated=False)
-    cut = scanner.cut or _CUT_STRING.match(text, scanner.thought) is not None
+    cut = scanner.truncated or _CUT_STRING.match(text, scanner.thinking_end) is not None
     truncated = is_truncated(finish_reason, within_value=cut or scanner.full, within_fence=scanner.fenced)
-    if scalar := _scalar(text, scanner.thought):
+    if scalar := _scalar(text, scanner.thinking_end):
         return _judge(text, [scalar], contract, Stage.EXTRACTED, truncated)
     if cut or scanner.full:
         what = "the answer ends within " + ("thinking" if scanner.thinks else "a value")
@@ -184,7 +184,7 @@ def _json_blocks(text: str, contract: Contract, scanner: Scanner) -> list[_Candi
 
     A block that is certainly not JSON counts only if it is the last, to tell why there is no value.
     """
-    begin = 0 if scanner.ends_draft else scanner.thought
+    begin = 0 if scanner.ends_draft else scanner.thinking_end
     blocks = json_blocks(text, (fence for fence in scanner.fences if fence.start >= begin))
     return [
         _Candidate.of(block.content, block.start, contract, fenced=True)
@@ -234,22 +234,22 @@ def _read_repaired(
 
     by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}
     refused: tuple[_Candidate, bool] | None = None
-    for meant in Repair(contract).values(text, start, lambda value: _fit(value, contract, text)):
-        reading = meant.reading
+    for found in Repair(contract).values(text, start, lambda value: _fit(value, contract, text)):
+        reading = found.reading
         if ends_within_value and reading.value:
             by_rank.clear()
-        raw = text[meant.start : reading.end]
-        if meant.fit is None:
-            if reading.edits or reading.cut:
-                refused = _Candidate(reading.value, raw, meant.start), reading.cut
+        raw = text[found.start : reading.end]
+        if found.fit is None:
+            if reading.edits or reading.truncated:
+                refused = _Candidate(reading.value, raw, found.start), reading.truncated
             continue
         edits = reading.edits
-        if meant.fit.parsed is not None:
-            edits = tuple(sorted((*edits, *meant.fit.parsed.edits(raw, meant.start))))
-        stage = Stage.SALVAGED if reading.cut else Stage.REPAIRED if edits else Stage.EXTRACTED
-        repaired = Repaired(0, raw, meant.start, edits, stage)
-        same_rank = by_rank.setdefault((not meant.fenced, stage), {})
-        same_rank[_identity(meant.fit.value, raw)] = meant.fit.value, repaired
+        if found.fit.parsed is not None:
+            edits = tuple(sorted((*edits, *found.fit.parsed.edits(raw, found.start))))
+        stage = Stage.SALVAGED if reading.truncated else Stage.REPAIRED if edits else Stage.EXTRACTED
+        repaired = Repaired(0, raw, found.start, edits, stage)
+        same_rank = by_rank.setdefault((not found.fenced, stage), {})
+        same_rank[_identity(found.fit.value, raw)] = found.fit.value, repaired
     if not by_rank:
         if refused is None or strict.reason is Reason.TRUNCATED:
             return strict

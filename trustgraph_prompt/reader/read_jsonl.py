@@ -84,10 +84,10 @@ class JsonlReader:
         scanner, between, full = self._scanner, self._scanner.between, self._is_full
         truncated = is_truncated(
             finish_reason,
-            within_value=scanner.cut or full or _array_is_open(between),
+            within_value=scanner.truncated or full or _array_is_open(between),
             within_fence=scanner.fenced,
         )
-        ends_empty = _has_empty_array(scanner.behind)
+        ends_empty = _has_empty_array(scanner.after_thinking)
         if scanner.ends_draft and not full and ends_empty:
             self._retract(0, 0)
         is_empty = self._is_empty or ends_empty or _has_empty_array(between)

@@ -59,11 +59,11 @@ class Scanner:
 
     After `close`:
 
-    - `cut`: whether the text ends within a value or within thinking (`thinks`); `fenced`: in a code fence
+    - `truncated`: whether the text ends within a value or thinking (`thinks`); `fenced`: in a code fence
     - `full`: whether a limit was reached, so that the rest was not read
     - `fences`: the spans of code fences with the plain text after them, outside of values and thinking
     - `between`: the text around the values, each of which is `{}` there, or `{\\n}` if it has several lines
-    - `thought`: where the last thinking ended; `behind`: the part of `between` after that
+    - `thinking_end`: where the last thinking ended; `after_thinking`: the part of `between` after that
     - `ends_draft`: whether that thinking had no start tag, and no value follows it
     """
 
@@ -75,10 +75,10 @@ class Scanner:
         names_wrapper: Callable[[str], bool] = lambda _: False,
         repair: Callable[[str, bool], Reading | None] | None = None,
     ) -> None:
-        self.cut = False
+        self.truncated = False
         self.fenced = False
         self.fences: list[Span] = []
-        self.thought = 0
+        self.thinking_end = 0
         self.thinks = False
         self._limits = limits
         self._results = ScanResults(_MOST_CANDIDATES if arrays else limits.objects)
@@ -87,7 +87,7 @@ class Scanner:
         self._repair = repair
         self._may_repair = _MOST_REREAD if repair else 0
         self._between: list[str] = []
-        self._behind = 0  # how many parts of it precede the last end of thinking
+        self._before_thinking_end = 0  # how many parts of `_between`
         self._in_aside = False
         # an unbound method: a bound one would be a reference cycle, which delays freeing the reader
         self._mode: Callable[[Scanner, int], int | None] = Scanner._search
@@ -127,8 +127,8 @@ class Scanner:
         return "".join(self._between)
 
     @property
-    def behind(self) -> str:
-        return "".join(self._between[self._behind :])
+    def after_thinking(self) -> str:
+        return "".join(self._between[self._before_thinking_end :])
 
     def feed(self, text: str) -> list[ScanResult]:
         """Read `text`, and return what it completes.
@@ -387,8 +387,8 @@ class Scanner:
         return self._may_repair > 0 and _BARE_KEY.match(self._window, start) is not None
 
     def _end_thinking(self, position: int) -> None:
-        self.thought = self._passed + position
-        self._behind = len(self._between)
+        self.thinking_end = self._passed + position
+        self._before_thinking_end = len(self._between)
         if self._in_aside:
             self._in_aside = False
             self._results.mark(MarkKind.ASIDE_ENDS)
@@ -399,10 +399,10 @@ class Scanner:
         """In thinking: skip to its end."""
         if match := markers.END_OF_THINKING.search(self._window, position):
             self._mode = Scanner._search
-            self.thought = self._passed + match.end()
-            self._behind = len(self._between)
+            self.thinking_end = self._passed + match.end()
+            self._before_thinking_end = len(self._between)
             return match.end()
-        self.cut = self.thinks = self._final
+        self.truncated = self.thinks = self._final
         self._wait(max(position, len(self._window) - grammar.LONGEST_TAG))
         return None
 
@@ -412,7 +412,7 @@ class Scanner:
         progress, position = value.advance(window, position, self._elements_at)
         match progress:
             case Progress.WAITS:
-                self.cut = self._final
+                self.truncated = self._final
                 value.keep(window, position)
                 self._wait(position)
                 return None
@@ -480,7 +480,7 @@ class Scanner:
         if over:
             text = raw.until(self._window, position)
             following = next_value(text, self._column)
-            self.cut = self._final and following is None and not self._broken.is_closed
+            self.truncated = self._final and following is None and not self._broken.is_closed
             return self._end_broken(text, raw.at, following or len(text), position)
         raw.keep(self._window, position)
         self._wait(position)
@@ -495,7 +495,7 @@ class Scanner:
         raw = text[:length].rstrip()
         ends_text = self._final and grammar.skip_space(self._window, position) == len(self._window)
         if ends_text and at + len(raw) <= self._broke_at:
-            self.cut = True  # it is grammatical except for white space at the end, within a string
+            self.truncated = True  # it is grammatical except for white space at the end, within a string
         elif reading := self._try_repair(raw, ends_text=ends_text):
             self._may_repair -= length - reading.end
             length = reading.end

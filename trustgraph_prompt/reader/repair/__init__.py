@@ -35,16 +35,16 @@ _SEGMENT = 4096  # characters of another notation that are rewritten first, to f
 
 @dataclass(frozen=True, slots=True)
 class RepairedValue:
-    """A value, where it ends, the edits that made it JSON, and whether the text ends within it (`cut`).
+    """A value, where it ends, the edits that made it JSON, and whether the text ends within it (`truncated`).
 
     `dropped` is whether the part that the text ends within was left out, `half` whether that is a string that
-    may continue. A value without edits that is not cut was valid JSON.
+    may continue. A value without edits that is not truncated was valid JSON.
     """
 
     value: Any
     end: int
     edits: tuple[Edit, ...] = ()
-    cut: bool = False
+    truncated: bool = False
     dropped: bool = False
     half: bool = False
 
@@ -112,7 +112,7 @@ class _Reader:
                 raise Unrepairable(str(refused), start + rewritten.source(refused.offset)) from None
             if repaired is None:
                 return None
-            if not repaired.cut or start + size >= len(text):
+            if not repaired.truncated or start + size >= len(text):
                 edits = [Edit(start + rewritten.source(offset), what) for offset, what in repaired.edits]
                 edits.insert(0, Edit(start, "JSON in another notation"))
                 return replace(repaired, end=start + rewritten.source(repaired.end), edits=tuple(edits))
@@ -123,4 +123,6 @@ class _Reader:
         value = parser.read(start, self.missing)
         if value is NOTHING:
             return None
-        return RepairedValue(value, parser.end, tuple(parser.edits), parser.cut, parser.dropped, parser.half)
+        return RepairedValue(
+            value, parser.end, tuple(parser.edits), parser.truncated, parser.dropped, parser.half
+        )

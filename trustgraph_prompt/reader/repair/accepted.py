@@ -28,7 +28,7 @@ _MOST_READINGS = 32  # of a value, shortened ones included
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A value, where its text ends, the edits that made it JSON, and whether the text ends within it (`cut`).
+    """A value, where its text ends, the edits that made it JSON, and whether the text ends within it.
 
     `longer` is the value with its last string continued, if the text ends within that.
     """
@@ -36,13 +36,13 @@ class Reading:
     value: Any
     end: int
     edits: tuple[Edit, ...]
-    cut: bool
+    truncated: bool
     longer: Any = None
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptedReading(Generic[Fit]):
-    """Where a value begins, whether in a code fence, and the reading that fits, else the likeliest one."""
+class BestReading(Generic[Fit]):
+    """Where a value begins, whether in a code fence, and the reading that fits; else the likeliest one."""
 
     start: int
     fenced: bool
@@ -65,25 +65,23 @@ class Repair:
         """
         try:
             for repaired in self._readings(raw, ValueStart(0, "", fenced=False)):
-                if repaired.cut and (ends_text or repaired.dropped or not repaired.value):
+                if repaired.truncated and (ends_text or repaired.dropped or not repaired.value):
                     continue
                 self._judge(0, repaired.end)
                 if isinstance(repaired.value, dict):
                     value, accepted = self._contract.take(repaired.value)
                     if accepted:
-                        return Reading(value, repaired.end, repaired.edits, cut=False)
+                        return Reading(value, repaired.end, repaired.edits, truncated=False)
                     if found := parse_strings(repaired.value, raw, self._contract):
                         value, accepted = self._contract.take(found.value)
                         if accepted:
                             edits = tuple(sorted((*repaired.edits, *found.edits(raw, 0))))
-                            return Reading(value, repaired.end, edits, cut=False)
+                            return Reading(value, repaired.end, edits, truncated=False)
         except Unrepairable:
             pass
         return None
 
-    def values(
-        self, text: str, start: int, fits: Callable[[Any], Fit | None]
-    ) -> Iterator[AcceptedReading[Fit]]:
+    def values(self, text: str, start: int, fits: Callable[[Any], Fit | None]) -> Iterator[BestReading[Fit]]:
         """The values in `text` from `start` on, broken ones too, none within another.
 
         A truncated value is also read without its last member, without what contains that, and so on.
@@ -101,7 +99,7 @@ class Repair:
 
     def _value(
         self, text: str, root: ValueStart, fits: Callable[[Any], Fit | None]
-    ) -> tuple[AcceptedReading[Fit] | None, int]:
+    ) -> tuple[BestReading[Fit] | None, int]:
         """The value that begins at `root`, if there is one, and where the text is to be read from next."""
         likeliest: Reading | None = None
         end = root.start + 1
@@ -113,13 +111,13 @@ class Repair:
                 if fit is not None and reading.longer is not None and fits(reading.longer) is None:
                     continue  # it is accepted only because the text happens to end there
                 if fit is not None:
-                    return AcceptedReading(root.start, root.fenced, reading, fit), max(end, reading.end)
+                    return BestReading(root.start, root.fenced, reading, fit), max(end, reading.end)
                 likeliest = likeliest or reading
         except Unrepairable as refused:
             end = max(end, refused.offset)
         if likeliest is None:
             return None, end
-        return AcceptedReading(root.start, root.fenced, likeliest, None), max(end, likeliest.end)
+        return BestReading(root.start, root.fenced, likeliest, None), max(end, likeliest.end)
 
     def _readings(self, text: str, root: ValueStart) -> Iterator[RepairedValue]:
         return readings(
@@ -145,36 +143,36 @@ def _is_whole(text: str, root: ValueStart, reading: Reading) -> bool:
 
 def _shorten(repaired: RepairedValue) -> Iterator[Reading]:
     """The reading; if truncated, also those without the last member, without what contains it, and so on."""
-    if not repaired.cut:
-        yield Reading(repaired.value, repaired.end, repaired.edits, cut=False)
+    if not repaired.truncated:
+        yield Reading(repaired.value, repaired.end, repaired.edits, truncated=False)
         return
-    way: list[Any] = []
+    path: list[Any] = []
     value = repaired.value
     while value and isinstance(value, (dict, list)):
-        way.append(next(reversed(value)) if isinstance(value, dict) else len(value) - 1)
-        value = value[way[-1]]
+        path.append(next(reversed(value)) if isinstance(value, dict) else len(value) - 1)
+        value = value[path[-1]]
     goes_on = repaired.half and isinstance(value, str)
-    longer = _changed(repaired.value, way, lambda last: last + _MORE) if goes_on else None
-    yield Reading(repaired.value, repaired.end, repaired.edits, cut=True, longer=longer)
-    while way:
-        yield Reading(_without(repaired.value, way), repaired.end, repaired.edits, cut=True)
-        way.pop()
+    longer = _changed(repaired.value, path, lambda last: last + _MORE) if goes_on else None
+    yield Reading(repaired.value, repaired.end, repaired.edits, truncated=True, longer=longer)
+    while path:
+        yield Reading(_without(repaired.value, path), repaired.end, repaired.edits, truncated=True)
+        path.pop()
 
 
-def _changed(value: Any, way: list[Any], change: Callable[[Any], Any]) -> Any:
-    """A copy of `value` with what `way` leads to changed."""
-    if not way:
+def _changed(value: Any, path: list[Any], change: Callable[[Any], Any]) -> Any:
+    """A copy of `value` with what `path` leads to changed."""
+    if not path:
         return change(value)
     copy = value.copy()
-    copy[way[0]] = _changed(copy[way[0]], way[1:], change)
+    copy[path[0]] = _changed(copy[path[0]], path[1:], change)
     return copy
 
 
-def _without(value: Any, way: list[Any]) -> Any:
-    """A copy of `value` without the member that `way` leads to."""
+def _without(value: Any, path: list[Any]) -> Any:
+    """A copy of `value` without the member that `path` leads to."""
     copy = value.copy()
-    if len(way) > 1:
-        copy[way[0]] = _without(copy[way[0]], way[1:])
+    if len(path) > 1:
+        copy[path[0]] = _without(copy[path[0]], path[1:])
     else:
-        del copy[way[0]]
+        del copy[path[0]]
     return copy

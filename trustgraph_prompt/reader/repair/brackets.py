@@ -35,7 +35,7 @@ class Open:
         self.key: str | None = None  # of the member that comes next
 
     @property
-    def holds_nothing(self) -> bool:
+    def is_empty(self) -> bool:
         return not self.members and not self.items
 
     def put(self, value: Any) -> None:

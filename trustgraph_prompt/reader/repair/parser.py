@@ -69,13 +69,13 @@ _JOIN = re.compile(rf"{SPACE}\+{SPACE}(?=[{QUOTES}]|\Z)")
 
 
 class Parser:
-    """Reads one value of `text`; `end`, `cut`, `dropped`, `half` and `edits` are those of `RepairedValue`."""
+    """Reads one value of `text`; its public attributes are those of `RepairedValue`."""
 
     def __init__(
         self, text: str, names: Names, ambiguities: Ambiguities, budget: RepairBudget, max_depth: int
     ) -> None:
         self.end = 0
-        self.cut = False
+        self.truncated = False
         self.dropped = False
         self.half = False
         self.edits: list[Edit] = []
@@ -133,17 +133,15 @@ class Parser:
 
         A value whose first bracket is missing may lack the last one, too, without being truncated.
         """
-        self.cut = self.cut or self.dropped or len(self._brackets.open) > 1 or not self._missing_first
+        self.truncated = (
+            self.truncated or self.dropped or len(self._brackets.open) > 1 or not self._missing_first
+        )
         self.end = len(self._text)
         brackets = self._brackets
         while brackets.open:
             *outer, last = brackets.open[-2:]
             is_element = bool(outer) and outer[0].key is None
-            if (
-                is_element
-                and last.holds_nothing
-                and self._ambiguities.choose("empty", last.start, True, False)
-            ):
+            if is_element and last.is_empty and self._ambiguities.choose("empty", last.start, True, False):
                 brackets.drop()
             else:
                 brackets.close()
@@ -199,7 +197,7 @@ class Parser:
     def _count_commas(self, passed: int, mark: str) -> None:
         top = self._top
         top.commas += passed
-        expected = 0 if top.holds_nothing or mark in "}])" else 1
+        expected = 0 if top.is_empty or mark in "}])" else 1
         if passed != expected and mark:
             self._edit(self.end, "a missing comma" if passed < expected else "a comma too many")
 
@@ -265,7 +263,7 @@ class Parser:
             self.end = prefix.end()
         if text[self.end] in QUOTES or _ESCAPED_QUOTES.match(text, self.end):
             quoted = self._strings.read(self.end, Within.KEY, self._brackets.missing)
-            if quoted.cut:
+            if quoted.truncated:
                 self.dropped = True
                 self._end_cut()
                 return
@@ -296,7 +294,7 @@ class Parser:
 
     def _has_quoted_keys(self, top: Open) -> bool:
         start = end_of(_SPACE, self._text, top.start + 1)
-        return not top.holds_nothing and self._text[start : start + 1] in QUOTES
+        return not top.is_empty and self._text[start : start + 1] in QUOTES
 
     def _pass_misplaced(self, top: Open) -> None:
         """Pass what cannot belong here; if nothing else came so far, no value was meant."""
@@ -411,7 +409,7 @@ class Parser:
             self._edit(self.end, quoted.flaw)
             value += quoted.value
             self.end = quoted.end
-            join = None if quoted.cut else _JOIN.match(text, self.end)
+            join = None if quoted.truncated else _JOIN.match(text, self.end)
             if join is None:
                 break
             self._edit(self.end, "strings that are joined")
@@ -419,12 +417,12 @@ class Parser:
             if self.end == len(text):
                 break
         top = self._top
-        self.cut = self.cut or quoted.cut
-        if quoted.cut and not self._ambiguities.choose("cut string", start, True, False):
+        self.truncated = self.truncated or quoted.truncated
+        if quoted.truncated and not self._ambiguities.choose("cut string", start, True, False):
             top.key = None
             self.dropped = True
         else:
-            self.half = quoted.cut
+            self.half = quoted.truncated
             top.put(value)
 
     def _read_word(self, place: Within) -> None:

@@ -81,12 +81,12 @@ _MOST_WITHOUT_END = 16
 
 
 class Quoted(NamedTuple):
-    """A string, where the text after it begins, and what is wrong; `cut`: the text ends within it."""
+    """A string, where the text after it begins, and what is wrong; `truncated`: the text ends within it."""
 
     value: str
     end: int
     flaw: str = ""
-    cut: bool = False
+    truncated: bool = False
 
 
 class Strings:
@@ -326,7 +326,7 @@ class Strings:
         if place is Within.KEY:
             end = _end_of_key(text, begin, len(text))
             if end is None or self._before_last_brackets(begin, brackets) is None:
-                return Quoted(text[begin:], len(text), cut=True)
+                return Quoted(text[begin:], len(text), truncated=True)
             return self._without_quote(begin, end)
         end = self._before_last_brackets(begin, brackets)
         if end is not None:
@@ -339,7 +339,7 @@ class Strings:
         value = self._unescaped(text[begin : strict.end_of(_WITHOUT_HALF_ESCAPE, text, begin)])
         if "\ud800" <= value[-1:] <= "\udbff":
             value = value[:-1]  # half of a surrogate pair
-        return Quoted(value, len(text), cut=True)
+        return Quoted(value, len(text), truncated=True)
 
     def _before_last_brackets(self, begin: int, brackets: Sequence[str]) -> int | None:
         """Where the closing brackets at the end of the text begin, if the string opened none of them."""
