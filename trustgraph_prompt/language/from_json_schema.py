@@ -165,7 +165,7 @@ class _Converter:
         name = title if isinstance(title, str) and NAME.fullmatch(title) else f"{self._reading}{made}"
         taken = self._names | self._definitions.keys() | RESERVED
         candidates = (name, *(f"{name}{number}" for number in range(2, len(taken) + 3)))
-        free = next(one for one in candidates if one not in taken)
+        free = next(candidate for candidate in candidates if candidate not in taken)
         self._enqueue(free, schema, path)
         return free
 

@@ -174,6 +174,6 @@ def locate(file: File, schema: str, pointer: str) -> Position | None:
     if path[:1] == ["properties"]:
         for field in schemas.fields(schema):
             if [field.name] == path[1:2]:
-                constraints = (one.at for one in field.constraints if one.name == path[-1])
-                return next(constraints, field.at)
+                places = (constraint.at for constraint in field.constraints if constraint.name == path[-1])
+                return next(places, field.at)
     return schemas[schema].at

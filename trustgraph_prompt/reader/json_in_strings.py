@@ -27,9 +27,8 @@ class ParsedStrings(NamedTuple):
 
     def edits(self, raw: str, start: int) -> tuple[Edit, ...]:
         """The edits in the answer, where the text `raw` of the value begins at `start`."""
-        from trustgraph_prompt.reader.repair import (
-            Edit,  # its grammar takes longer to compile than all others
-        )
+        # Imported late: its patterns take longer to compile than all others.
+        from trustgraph_prompt.reader.repair import Edit
 
         return tuple(Edit(start + locate.member(raw, path).start, _EDIT) for path in self.paths)
 

@@ -228,9 +228,8 @@ def _read_repaired(
 
     Where the text ends within a value, that value was meant, unless nothing is left of it.
     """
-    from trustgraph_prompt.reader.repair.accepted import (
-        Repair,  # its grammar takes longer to compile than all others
-    )
+    # Imported late: its patterns take longer to compile than all others.
+    from trustgraph_prompt.reader.repair.accepted import Repair
 
     by_rank: dict[tuple[bool, Stage], dict[str, tuple[Any, Repaired]]] = {}
     refused: tuple[_Candidate, bool] | None = None
@@ -289,16 +288,16 @@ def _judge(
 
     Several are ambiguous. With `first`, the first of them counts that is not empty: prose may mention `[]`.
     """
-    fitting = [(one, fit) for one in candidates if (fit := _fit(one.value, contract, text))]
-    fitting = [(one, fit) for one, fit in fitting if fit.parsed is None] or fitting
+    fitting = [(candidate, fit) for candidate in candidates if (fit := _fit(candidate.value, contract, text))]
+    fitting = [(candidate, fit) for candidate, fit in fitting if fit.parsed is None] or fitting
     if not fitting:
-        meant = next((one for one in reversed(candidates) if one.fenced), candidates[-1])
+        meant = next((candidate for candidate in reversed(candidates) if candidate.fenced), candidates[-1])
         truncated = truncated and not _is_closed(meant.value, meant.text_after(text))
         return _rejected(meant, _issues(meant.value, contract, text), contract, truncated, stage)
-    best = [(one, fit) for one, fit in fitting if one.fenced] or fitting
+    best = [(candidate, fit) for candidate, fit in fitting if candidate.fenced] or fitting
     if first:
-        best = [next((one for one in best if one[1].value not in ([], {})), best[0])]
-    different = {_identity(fit.value, one.raw) for one, fit in best} if len(best) > 1 else best
+        best = [next((pair for pair in best if pair[1].value not in ([], {})), best[0])]
+    different = {_identity(fit.value, candidate.raw) for candidate, fit in best} if len(best) > 1 else best
     if len(different) > 1:
         return _ambiguous(len(different), contract, truncated)
     last, fit = best[-1]

@@ -228,9 +228,8 @@ def _as_object(contract: Contract, wrapper: dict[str, Any]) -> dict[str, Any] | 
 
 
 def _repair(contract: Contract) -> Callable[[str, bool], Reading | None]:
-    from trustgraph_prompt.reader.repair.accepted import (
-        Repair,  # its grammar takes longer to compile than all others
-    )
+    # Imported late: its patterns take longer to compile than all others.
+    from trustgraph_prompt.reader.repair.accepted import Repair
 
     return Repair(contract.metered()).object
 

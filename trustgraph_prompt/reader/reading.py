@@ -60,7 +60,9 @@ class StreamReader:
     """Reads an answer chunk by chunk; the outcome does not depend on how the text is divided into chunks."""
 
     def __init__(self, contract: Contract | Format, terms: Mapping[str, object] | None = None) -> None:
-        self._contract = grounded(_contract(contract), terms)
+        if not isinstance(contract, Contract):
+            contract = Contract.from_schema(None, format=contract)
+        self._contract = grounded(contract, terms)
         self._unread: list[str] = []
         self._read: list[str] = []
         self._lines: list[object] | None = None  # the objects of a first chunk that is clean lines
@@ -131,7 +133,3 @@ class StreamReader:
             for text in self._read:
                 self._objects.feed(text)
         return self._objects
-
-
-def _contract(contract: Contract | Format) -> Contract:
-    return contract if isinstance(contract, Contract) else Contract.from_schema(None, format=contract)

@@ -356,7 +356,8 @@ class Scanner:
         if not first or FIRST_OF[mark].match(first):
             self._open(mark, start)
             return True
-        self._is_bare = not (line or first in _QUOTES) and self._begins_bare(start)
+        can_be_bare = not (line or first in _QUOTES) and self._may_repair > 0
+        self._is_bare = can_be_bare and _BARE_KEY.match(self._window, start) is not None
         if mark == "{" and (line or first in _QUOTES or self._is_bare):
             self._broken = BrokenValue(
                 [mark], TextWindow(start, self._passed), self._column, awaits_value=False
@@ -381,10 +382,6 @@ class Scanner:
             bracket, start, self._passed, self._limits.depth, names_wrapper=self._complete.wraps
         )
         self._mode = Scanner._follow
-
-    def _begins_bare(self, start: int) -> bool:
-        """Whether an object with unquoted keys begins there, and can be repaired."""
-        return self._may_repair > 0 and _BARE_KEY.match(self._window, start) is not None
 
     def _end_thinking(self, position: int) -> None:
         self.thinking_end = self._passed + position
@@ -421,19 +418,16 @@ class Scanner:
                 self._results.mark(MarkKind.WRAPPER)
             case Progress.ELEMENTS:
                 value.is_empty = False
-                self._take_elements(value)
+                if value.element_run is not None:
+                    self._results.run(value.element_run)
+                else:
+                    self._results.value(*value.last_element, self.fenced)
             case Progress.ENDS:
                 self._mode = Scanner._search
                 self._end(value, position)
             case Progress.BREAKS:
                 return self._break(value, position)
         return position
-
-    def _take_elements(self, wrapper: OpenValue) -> None:
-        if wrapper.element_run is not None:
-            self._results.run(wrapper.element_run)
-        else:
-            self._results.value(*wrapper.last_element, self.fenced)
 
     def _end(self, value: OpenValue, position: int) -> None:
         raw = value.raw.until(self._window, position)

@@ -314,8 +314,10 @@ class Strings:
                 self._unescaped(text[begin : end - 1] + "\\"), end, "a backslash before a closing quote"
             )
         raw = text[begin:end]
-        if raw[-1:] and raw[-1] in QUOTES and not any(opening in raw[:-1] for opening in _openings(raw[-1])):
-            raw = raw[:-1]
+        if raw[-1:] and raw[-1] in QUOTES:
+            openings = [opening for opening, closers in CLOSING_QUOTES.items() if raw[-1] in closers]
+            if not any(opening in raw[:-1] for opening in openings):
+                raw = raw[:-1]
         return Quoted(self._unescaped(raw), end, "a string without its end")
 
     def _without_end_quote(
@@ -383,10 +385,6 @@ def _end_of_key(text: str, begin: int, end: int) -> int | None:
 
 def _depth_of(text: str) -> int:
     return text.count("{") + text.count("[") - text.count("}") - text.count("]")
-
-
-def _openings(closing: str) -> list[str]:
-    return [opening for opening, closers in CLOSING_QUOTES.items() if closing in closers]
 
 
 def _unescape(escape: re.Match[str]) -> str:
