@@ -29,7 +29,7 @@ Whole = tuple[str, Any]  # the text of a complete value, and the value
 
 
 class CompleteValues:
-    """Reads complete values that are nested at most `depth` levels and are no wrappers.
+    """Reads complete values that are nested at most `depth` levels and are not wrappers.
 
     Positions are within a window of the text, which begins after `passed` characters. `names_wrapper(key)`
     says whether an object whose first member is `key` with an array of objects merely wraps them.

@@ -38,7 +38,7 @@ _EMPTY_ARRAY = re.compile(r"(?:\A|\n)[ \t]*\[\s*\][ \t\r]*(?:\n|\Z)")
 
 
 class JsonlReader:
-    """Collects what a scanner results: the objects that the contract accepts, and those that are rejected.
+    """Collects what a scanner finds: the objects that the contract accepts, and those that are rejected.
 
     Repair has a meter of its own, since it runs while text is scanned, a chunk ahead of all other validation.
     """

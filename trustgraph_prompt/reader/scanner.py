@@ -326,7 +326,7 @@ class Scanner:
         return start + len(raw)
 
     def _take(self, before: str, raw: str, at: int, value: Any) -> None:
-        """Take a value that is no element of a wrapper, and the text before it."""
+        """Take a value that is not an element of a wrapper, and the text before it."""
         self._between += (before, "{\n}" if "\n" in raw else "{}")
         self._results.value(raw, at, value, self.fenced)
 
@@ -439,7 +439,7 @@ class Scanner:
             self._results.mark(MarkKind.NOTHING)
 
     def _break(self, value: OpenValue, position: int) -> int:
-        """Begin a broken value: of a wrapper only the element. In prose, a `[` that breaks was no value."""
+        """Begin a broken value: of a wrapper only the element. A `[` in prose that breaks was not a value."""
         window = self._window
         if self._in_prose and not _ARRAY_OF_OBJECTS.match(text := value.raw.until(window, position)):
             self._between.append("[")
