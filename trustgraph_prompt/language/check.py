@@ -32,7 +32,7 @@ from trustgraph_prompt.language.nodes import (
 )
 from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.scalars import GENERIC, RESERVED, SCALARS
-from trustgraph_prompt.language.spelling import spell_constraint, spell_field, spell_type
+from trustgraph_prompt.language.write import spell_constraint, spell_field, spell_type
 
 MAX_SCHEMAS = 100
 """How many schemas a file may have."""

@@ -11,7 +11,7 @@ from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.language.nodes import ExampleDef, File, Position, PromptDef, SchemaDef
 from trustgraph_prompt.language.parse import normalize, read
 from trustgraph_prompt.language.problem import complain
-from trustgraph_prompt.language.spelling import (
+from trustgraph_prompt.language.write import (
     QUOTED,
     TRIPLE_QUOTES,
     dedent_block,

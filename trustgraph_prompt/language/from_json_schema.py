@@ -22,7 +22,7 @@ from trustgraph_prompt.language.from_json_type import (
 from trustgraph_prompt.language.inheritance import Schemas, discriminator
 from trustgraph_prompt.language.nodes import Default, File, Optional, SchemaDef, SchemaField, nullable
 from trustgraph_prompt.language.scalars import RESERVED
-from trustgraph_prompt.language.spelling import NAME
+from trustgraph_prompt.language.write import NAME
 
 _DEFINITIONS = ("$defs", "definitions")
 _REFERENCE = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")

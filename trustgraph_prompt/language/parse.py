@@ -14,7 +14,7 @@ from trustgraph_prompt.json_text.pointer import pointer, steps
 from trustgraph_prompt.language.check import check
 from trustgraph_prompt.language.nodes import File, Position, PromptDef, Scalar, SchemaDef, SchemaField
 from trustgraph_prompt.language.problem import MAX_PROBLEMS, Problem, TooLarge, complain
-from trustgraph_prompt.language.spelling import QUOTED, spell_type
+from trustgraph_prompt.language.write import QUOTED, spell_type
 
 MAX_SOURCE = 1024 * 1024
 """Characters of a text."""

@@ -13,7 +13,7 @@ from trustgraph_prompt.errors import excerpt
 from trustgraph_prompt.language.indentation import place
 from trustgraph_prompt.language.nodes import Position
 from trustgraph_prompt.language.problem import Problem
-from trustgraph_prompt.language.spelling import TRIPLE_QUOTES
+from trustgraph_prompt.language.write import TRIPLE_QUOTES
 
 _A_TYPE = "a type, such as string, int[] or the name of a schema"
 _A_VALUE = "a value"

@@ -19,8 +19,8 @@ from trustgraph_prompt.language.indentation import MAX_NESTING, Indentation, pla
 from trustgraph_prompt.language.nodes import File, Position, TypeExpr, nullable
 from trustgraph_prompt.language.problem import Problem
 from trustgraph_prompt.language.scalars import SCALARS
-from trustgraph_prompt.language.spelling import unquote
 from trustgraph_prompt.language.syntax_errors import describe_unexpected
+from trustgraph_prompt.language.write import unquote
 
 _JSON_LITERALS = {"true": True, "false": False, "null": None}
 

@@ -14,7 +14,7 @@ from trustgraph_prompt.doors.schema_language.wording import WORDING, error_of
 from trustgraph_prompt.errors import PromptError, StructuredOutputInvalid, suggestion
 from trustgraph_prompt.language import File
 from trustgraph_prompt.language.nodes import PromptDef
-from trustgraph_prompt.language.spelling import spell_type
+from trustgraph_prompt.language.write import spell_type
 from trustgraph_prompt.llm import RuntimeConfig
 from trustgraph_prompt.prompts import Escalation, PromptDefinition, Question, Template
 from trustgraph_prompt.prompts.answer_format import TERM

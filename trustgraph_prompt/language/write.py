@@ -1,4 +1,4 @@
-"""How types, constraints, values and texts are spelled in the language, and what a quoted text says."""
+"""How types, constraints, values and texts are written in the language, and what a quoted text says."""
 
 from __future__ import annotations
 
