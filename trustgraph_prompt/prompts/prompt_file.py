@@ -18,9 +18,8 @@ from trustgraph_prompt.errors import (
     raise_first,
 )
 from trustgraph_prompt.language import File, locate, to_json_schema
-from trustgraph_prompt.language.merge_prompts import merged
 from trustgraph_prompt.language.nodes import ListOf, Name, Position, PromptDef
-from trustgraph_prompt.language.parse import read
+from trustgraph_prompt.language.parse import merge_prompts, read
 from trustgraph_prompt.prompts import example
 from trustgraph_prompt.prompts.definition import PromptDefinition, system_template
 from trustgraph_prompt.prompts.entry import SCHEMA
@@ -106,7 +105,7 @@ def definition_of(
 
 def _problems_of_texts(source: str, where: str) -> Iterator[ConfigError]:
     """The errors in the templates of a file with syntax errors, as far as it can be parsed."""
-    file, _ = merged(read(source)[0])
+    file, _ = merge_prompts(read(source)[0])
     yield from _problems_of_system(file, SourceMap(where, file.system_at, source=source))
     for prompt in file.prompts:
         yield from _Prompt(prompt, file, where, source).problems_of_text()

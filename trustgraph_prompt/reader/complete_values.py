@@ -1,6 +1,6 @@
-"""Values of which all is there: where one ends is guessed, and the decoder says whether it does.
+"""Reads complete values: guesses where each ends, and lets the decoder confirm it.
 
-This is the way of all values but the broken ones and the one that what has come of the text ends in.
+All values are read this way, except broken ones and the one that the text so far ends within.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.reader.decode import decode, decode_at, decode_lines, has_long_number, is_too_deep
 from trustgraph_prompt.reader.scan_results import Values
 
-LONGEST_WRAPPER = 100  # characters in the name of a wrapper, as it is written
+LONGEST_WRAPPER = 100  # characters of the name of a wrapper, quotes included
 
 _AT_ONCE = 2_000  # characters of lines that are decoded together
-# Objects, as it seems, each on a line of its own; of fewer the decoder makes no better work together.
+# At least four lines that look like one object each; decoding fewer together is not faster.
 _LINES = re.compile(r"(?:\{.*+(?<=\})\n){4,}+|(?:\{.*+(?<=\},)\n){4,}+")
 
 FIRST_OF = {"{": re.compile(r'["}]'), "[": re.compile(r'[]\[{"\d\-tfn]')}
 
 
-Whole = tuple[str, Any]  # the text of a value, and the value
+Whole = tuple[str, Any]  # the text of a complete value, and the value
 
 
 class CompleteValues:
-    """Reads values that are there to their end, nested at most `depth` levels and no wrappers.
+    """Reads complete values that are nested at most `depth` levels and are not wrappers.
 
-    Positions count within a window of the text, before which `passed` characters are. `names_wrapper` is
-    asked whether an object whose first member, of that name, is an array of objects merely wraps them.
+    Positions are within a window of the text, which begins after `passed` characters. `names_wrapper(key)`
+    says whether an object whose first member is `key` with an array of objects merely wraps them.
     """
 
     def __init__(self, depth: int, names_wrapper: Callable[[str], bool]) -> None:
@@ -41,16 +41,16 @@ class CompleteValues:
         self._wraps: dict[str, bool] = {}
         self._decode: Callable[[str], Any] = orjson.loads
         self._no_lines_before = 0
-        self._lines_again = 0  # where lines were looked at together, and are again
+        self._lines_again = 0  # where lines are next tried together
         self._no_line_before = 0
         self._no_guess_before = 0
 
     def expect(self, window: str) -> None:
-        """Be ready for what is in a window."""
+        """Choose the decoder for a window."""
         self._decode = decode if has_long_number(window) else orjson.loads
 
     def alone(self, text: str) -> Whole | None:
-        """The one plain object that a text is, but for white space before it: what streams mostly come to."""
+        """The flat object that is all of a text but leading space, as it is with most chunks of a stream."""
         raw = text.lstrip(" \t\r\n")
         if raw.count("{") != 1 or raw[0] != "{" or raw[-1] != "}" or "[" in raw or has_long_number(raw):
             return None
@@ -58,7 +58,7 @@ class CompleteValues:
         return None if value is None else (raw, value)
 
     def lines(self, window: str, passed: int, start: int, most: int, *, fenced: bool) -> Values | None:
-        """The next objects from `start` on, if each stands on a line of its own: several, decoded together.
+        """Several objects from `start` on, if each is on a line of its own, decoded together.
 
         No line is tried twice.
         """
@@ -87,9 +87,9 @@ class CompleteValues:
     def objects(
         self, window: str, passed: int, start: int, most: int, *, fenced: bool, before_next: re.Pattern[str]
     ) -> Values:
-        """The objects from `start` on, as many as `most`; `before_next` is what may stand between two.
+        """At most `most` objects from `start` on; `before_next` matches what may be between two.
 
-        One mostly ends with its line, else where braces balance. No line is tried twice.
+        An object mostly ends with its line, else where braces balance. No line is tried twice.
         """
         run = Values([], [], [], fenced)
         if not grammar.OBJECT_BEGINS.match(window, start):
@@ -123,7 +123,7 @@ class CompleteValues:
     def _balanced(self, window: str, passed: int, start: int, *, tried: str) -> Whole | None:
         """The object that begins at `start`, if it ends where braces balance; no text is tried twice.
 
-        `tried` is what is none. Braces may stand in strings, but mostly do not.
+        `tried` is a text that failed. The guess is wrong only for strings with unbalanced braces.
         """
         if passed + start < self._no_guess_before:
             return None
@@ -142,7 +142,7 @@ class CompleteValues:
         return raw, value
 
     def value(self, window: str, start: int) -> Whole | None:
-        """The object or array that begins at `start`, and is no wrapper."""
+        """The object or array that begins at `start`, whose end the decoder finds."""
         first = grammar.skip_space(window, start + 1)
         if not FIRST_OF[window[start]].match(window, first):
             return None
@@ -153,12 +153,12 @@ class CompleteValues:
         return None if is_too_deep(value, raw, self._depth) else (raw, value)
 
     def wraps_at(self, window: str, start: int) -> int | None:
-        """Where its elements begin, if the object at `start` merely wraps them."""
+        """Where the elements begin, if the object at `start` is a wrapper."""
         wrapper = grammar.WRAPPER.match(window, start)
         return wrapper.end() - 1 if wrapper is not None and self.wraps(wrapper[1]) else None
 
     def wraps(self, key: str) -> bool:
-        """Whether an object does whose first member, of that name, is an array of objects."""
+        """Whether an object is a wrapper whose first member is `key` with an array of objects."""
         if len(key) > LONGEST_WRAPPER:
             return False
         if key not in self._wraps:
@@ -166,7 +166,7 @@ class CompleteValues:
         return self._wraps[key]
 
     def _object(self, raw: str) -> Any:
-        """The object that a text is; None if it is no JSON, or nested too deep."""
+        """The object that a text says; None if it is not JSON, or nested too deeply."""
         try:
             value = self._decode(raw)
         except ValueError:

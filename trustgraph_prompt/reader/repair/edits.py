@@ -1,4 +1,4 @@
-"""What is doubtful in broken JSON, what was done to read it, and when that is given up."""
+"""Records of a repair: its edits, the ambiguities it met, and the budget that limits it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-Taken = dict[tuple[str, int | None], int]  # the way to read one doubt, or all of a kind
+Choices = dict[tuple[str, int | None], int]  # the way to read an ambiguity, or all of a kind (None)
 
 
 class Edit(NamedTuple):
-    """What was done to read a place of the text as JSON."""
+    """What was changed at a place of the text to read it as JSON."""
 
     offset: int
     what: str
@@ -25,32 +25,32 @@ class Ambiguity(NamedTuple):
 
 
 class Ambiguities:
-    """Settles each doubt as `taken` says, for its place or for all of its kind; else the likeliest way."""
+    """Chooses how to read ambiguous places: as `choices` says for the place or its kind, else likeliest."""
 
-    MOST = 64  # remembered
+    MOST = 64  # that are recorded
 
-    def __init__(self, taken: Taken) -> None:
+    def __init__(self, choices: Choices) -> None:
         self.met: list[Ambiguity] = []
-        self._taken = taken
+        self._choices = choices
 
-    def settle(self, what: str, offset: int, *ways: T) -> T:
+    def choose(self, what: str, offset: int, *ways: T) -> T:
         if len(self.met) < self.MOST:
             self.met.append(Ambiguity(what, offset, len(ways)))
-        if not self._taken:
+        if not self._choices:
             return ways[0]
-        way = self._taken.get((what, offset), self._taken.get((what, None), 0))
+        way = self._choices.get((what, offset), self._choices.get((what, None), 0))
         return ways[min(way, len(ways) - 1)]
 
 
-def other_ways(ambiguities: list[Ambiguity]) -> list[Taken]:
+def other_ways(ambiguities: list[Ambiguity]) -> list[Choices]:
     """The other ways to read them: first all of a kind at once, then each alone."""
     kinds: dict[str, list[Ambiguity]] = {}
     for ambiguity in ambiguities:
         kinds.setdefault(ambiguity.what, []).append(ambiguity)
-    whole: list[Taken] = [
-        {(what, None): way} for what, some in kinds.items() for way in range(1, some[0].ways)
+    by_kind: list[Choices] = [
+        {(what, None): way} for what, alike in kinds.items() for way in range(1, alike[0].ways)
     ]
-    return whole + [
+    return by_kind + [
         {(ambiguity.what, ambiguity.offset): way}
         for ambiguity in ambiguities
         if len(kinds[ambiguity.what]) > 1
@@ -59,7 +59,7 @@ def other_ways(ambiguities: list[Ambiguity]) -> list[Taken]:
 
 
 class Unrepairable(ValueError):
-    """The value is too long to repair, or nested too deep; `offset` is where it was given up."""
+    """A value is too long to repair, or nested too deeply; `offset` is where repair stopped."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -67,7 +67,7 @@ class Unrepairable(ValueError):
 
 
 class RepairBudget:
-    """Bounds the steps in which broken values are read, those of a text together; each takes microseconds."""
+    """Limits the steps, of some microseconds each, that the repair of all values of a text may take."""
 
     MOST = 20_000
 
@@ -76,11 +76,11 @@ class RepairBudget:
 
     @property
     def spent(self) -> bool:
-        """Whether nothing more is read."""
+        """Whether no steps are left."""
         return self._left <= 0
 
     def spend(self, offset: int, steps: int = 1) -> None:
-        """Raises `Unrepairable` where there is nothing left to spend at `offset`."""
+        """Raises `Unrepairable`, with `offset`, when no steps are left."""
         self._left -= steps
         if self._left < 0:
             raise Unrepairable(f"more than {self.MOST:,} steps to repair", offset)
