@@ -196,7 +196,7 @@ class TestCheck:
         result = run("check", tmp_path)
         assert result.returncode == 2
         assert "say.prompt" in result.stdout
-        assert "list.prompt:4:24 /reads/0/name: list: one: something else was read" in result.stderr
+        assert "list.prompt:4:24 /reads/0/name: list: one: the value differs" in result.stderr
         assert "found 'a', expected \"b\"" in result.stderr
 
     def test_counts_prompts_and_examples_for_programs(self, tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ class TestConfig:
         (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "b"))
         result = run("config", "push", tmp_path, *broker)
         assert result.returncode == 2
-        assert "list.prompt:4:24 /reads/0/name: list: one: something else was read" in result.stderr
+        assert "list.prompt:4:24 /reads/0/name: list: one: the value differs" in result.stderr
         assert result.stderr.endswith("\nnothing was pushed\n")
         assert not (tmp_path / "broker.db").exists()
         (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "a"))
