@@ -506,7 +506,7 @@ def test_a_file_for_the_key_that_is_empty_is_an_error_at_once(tmp_path: Path) ->
         "ask", "question", "-t", "question=why?", *server, folder=tmp_path, OPENAI_API_KEY_FILE="key"
     )
     assert result.returncode == 2
-    assert result.stderr.startswith("error: key: is empty")
+    assert result.stderr.startswith("error: key: the file is empty")
 
 
 def test_who_names_no_broker_is_told_how_to(tmp_path: Path) -> None:

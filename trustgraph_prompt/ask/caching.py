@@ -61,7 +61,10 @@ async def cached(
             async with asyncio.timeout(seconds_left()):
                 stored = await asyncio.shield(flight)
         except TimeoutError:
-            return _too_late(prompt.contract)
+            message = "the seconds of the budget ended while waiting for the answer to an equal question"
+            value: list[Any] | None = [] if prompt.contract.format == "jsonl" else None
+            issue = Issue(Reason.BUDGET_SPENT, message)
+            return Outcome(value, Reason.BUDGET_SPENT, prompt.contract, issues=(issue,))
         if outcome := await _opened(stored, prompt, clock()):
             await _notify(outcome, listen)
             return outcome
@@ -144,7 +147,11 @@ async def _opened(stored: bytes | None, prompt: PromptDefinition, now: float) ->
 
 def _open(stored: bytes | None, prompt: PromptDefinition, now: float) -> Outcome | None:
     """The outcome that was stored; None if it is malformed, expired, or no longer valid."""
-    match _decoded(stored):
+    try:
+        entry = None if stored is None else decode(stored.decode())
+    except (NotJson, UnicodeDecodeError):
+        return None
+    match entry:
         case {
             "value": value,
             "stage": int(stage),
@@ -162,13 +169,6 @@ def _open(stored: bytes | None, prompt: PromptDefinition, now: float) -> Outcome
         value, Reason.SUCCESS, prompt.contract, Stage(stage), truncated=False, cached=True, model=model
     )
     return outcome.without_terms()
-
-
-def _decoded(stored: bytes | None) -> Any:
-    try:
-        return None if stored is None else decode(stored.decode())
-    except (NotJson, UnicodeDecodeError):
-        return None
 
 
 def _accepted(value: Any, contract: Contract) -> Any:
@@ -200,10 +200,3 @@ async def _notify(outcome: Outcome, listen: Listen | None) -> None:
     else:
         for value, grounding in zip(outcome.value, outcome.grounding or repeat(None), strict=False):
             await listen(Piece(objects=(value,), grounding=None if grounding is None else (grounding,)))
-
-
-def _too_late(contract: Contract) -> Outcome:
-    message = "the seconds of the budget ended while waiting for the answer to an equal question"
-    issue = Issue(Reason.BUDGET_SPENT, message)
-    value: list[Any] | None = [] if contract.format == "jsonl" else None
-    return Outcome(value, Reason.BUDGET_SPENT, contract, issues=(issue,))

@@ -156,10 +156,8 @@ class CallStream:
             delta = _shortened(delta, self._characters - self._most)
         self._answer.take(delta)
         if text := delta.text:
-            if is_long and not self._is_short(text):
-                objects = await self._feed_slices(text)
-            else:
-                objects = self._feed(text)
+            is_quick = not is_long or (len(text) <= SLICE and self._reader.due(text) <= AT_ONCE)
+            objects = self._feed(text) if is_quick else await self._feed_slices(text)
             if self._contract.format == "text":
                 await self._notify(Piece(text=text))
             elif objects and self._contract.format == "jsonl":
@@ -169,9 +167,6 @@ class CallStream:
             raise ProviderInvalidResponse(
                 f"the answer has more than the {self._most:,} characters that the budget allows"
             )
-
-    def _is_short(self, text: str) -> bool:
-        return len(text) <= SLICE and self._reader.due(text) <= AT_ONCE
 
     def _feed(self, text: str) -> list[Any]:
         began = perf_counter()

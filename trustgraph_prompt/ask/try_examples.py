@@ -23,6 +23,10 @@ class _Difference(NamedTuple):
     found: Any
     expected: str
 
+    @property
+    def clause(self) -> str:
+        return "/".join(self.path.split("/")[:2])
+
 
 def try_example(prompt: PromptDefinition, example: Example) -> None:
     """Read the answer of an example as the prompt does, and render its question if it has terms.
@@ -34,7 +38,7 @@ def try_example(prompt: PromptDefinition, example: Example) -> None:
         PromptError(
             f"{example}: {difference.message}",
             where=example.places.of(difference.path),
-            path=difference.path if _clause(difference.path) in example.places.parts else "",
+            path=difference.path if difference.clause in example.places.parts else "",
             found=difference.found,
             expected=difference.expected,
         )
@@ -52,10 +56,6 @@ def try_examples(prompts: PromptSet, examples: Iterable[Example]) -> list[Prompt
         except PromptError as error:
             wrong.append(error)
     return wrong
-
-
-def _clause(path: str) -> str:
-    return "/".join(path.split("/")[:2])
 
 
 def _of_question(prompt: PromptDefinition, example: Example) -> Iterator[_Difference]:

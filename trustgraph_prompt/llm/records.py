@@ -125,6 +125,10 @@ class RuntimeConfig:
         )
 
 
+#: The settings that are numbers; servers know them by the same names.
+NUMBERS = ("temperature", "max_tokens", "top_p", "seed", "frequency_penalty", "presence_penalty")
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The kind of a provider, its model, and where that is (a URL, a topic). No secrets.

@@ -23,10 +23,14 @@ def estimate(text: str) -> int:
 
 def estimate_messages(messages: Sequence[Message]) -> int:
     """Tokens of messages: texts, images and tool calls."""
-    return sum(
-        estimate(message.text) + _of_images(message) + _of_tool_calls(message.tool_calls)
+    images = sum(
+        isinstance(block, ImageBlock)
         for message in messages
+        if not isinstance(message.content, str)
+        for block in message.content
     )
+    texts = (estimate(message.text) + _of_tool_calls(message.tool_calls) for message in messages)
+    return IMAGE_TOKENS * images + sum(texts)
 
 
 def estimate_question(call: Call) -> int:
@@ -39,12 +43,6 @@ def estimate_usage(call: Call, answer: str, tool_calls: Iterable[ToolCall] = ())
     """Tokens of a call and its answer, which should include the thinking."""
     prompt, completion = estimate_question(call), estimate(answer) + _of_tool_calls(tool_calls)
     return Usage(prompt, completion, prompt + completion)
-
-
-def _of_images(message: Message) -> int:
-    if isinstance(message.content, str):
-        return 0
-    return IMAGE_TOKENS * sum(isinstance(block, ImageBlock) for block in message.content)
 
 
 def _of_tool_calls(calls: Iterable[ToolCall]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, cast, get_args
 
@@ -42,8 +42,6 @@ _NUMBERS: Mapping[str, tuple[float, float]] = {
 _MOST_TOKENS = 2**31 - 1
 _LONGEST_MODEL = 200
 
-_LEFT_TO_THE_PROVIDER = RuntimeConfig()
-
 
 def request(call: Call, seconds_left: float | None = None) -> TextCompletionRequest:
     """Convert a call. Raises a `ProviderError` for what a text-completion request cannot have."""
@@ -57,14 +55,18 @@ def request(call: Call, seconds_left: float | None = None) -> TextCompletionRequ
     plain = len(others) == 1 and others[0].role == "user" and list(call.messages[len(system) :]) == others
     return TextCompletionRequest(
         system="\n\n".join(system),
-        prompt=others[0].text if plain else _as_text(others),
+        # TrustGraph's workers only know this one text
+        prompt=others[0].text
+        if plain
+        else "\n\n".join(f"{_ROLE_NAMES[message.role]}:\n{message.text}" for message in others),
         streaming=call.stream,
         response_format=None if call.response_schema is None else "json",
         schema=call.response_schema,
         messages=None
         if plain and len(system) < 2
         else [{"role": message.role, "content": message.text} for message in call.messages],
-        settings=_settings(call.config),
+        settings={name: value for name, value in asdict(call.config).items() if value not in (None, {})}
+        or None,
         schema_in_words=call.schema_in_words,
         direct=True,
         labels=call.labels,
@@ -137,18 +139,6 @@ def cause(error: Error, retry_after: float | None = None) -> ProviderError:
     elif error.type == LLM_ERROR:
         kind = ProviderUnexplained
     return kind(f"{error.type}: {error.message}", retry_after=retry_after)
-
-
-def _as_text(messages: Sequence[Message]) -> str:
-    """A conversation as one text, for TrustGraph's workers."""
-    return "\n\n".join(f"{_ROLE_NAMES[message.role]}:\n{message.text}" for message in messages)
-
-
-def _settings(config: RuntimeConfig) -> dict[str, Any] | None:
-    """The settings that are set, None if there are none."""
-    if config == _LEFT_TO_THE_PROVIDER:
-        return None
-    return {name: value for name, value in asdict(config).items() if value not in (None, {})} or None
 
 
 def _config(settings: Mapping[str, Any]) -> RuntimeConfig:

@@ -6,23 +6,20 @@ Needs the extra `tracing`; imported only where tracing is switched on.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 from urllib.parse import urlsplit
 
-from opentelemetry import context
-from opentelemetry.trace import SpanKind, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace import SpanKind, StatusCode, Tracer, use_span
 
 from trustgraph_prompt.errors import ProviderError
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
-from trustgraph_prompt.llm.records import Call, Delta, Identity, ImageBlock, Message, TextBlock
+from trustgraph_prompt.llm.records import NUMBERS, Call, Delta, Identity, ImageBlock, Message, TextBlock
 
 MAX_CONTENT = 64 * 1024
 """Bytes of a call's messages in its span, where content is recorded."""
-
-_SETTINGS = ("temperature", "max_tokens", "top_p", "seed", "frequency_penalty", "presence_penalty")
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -42,18 +39,17 @@ class Traced(ProviderWrapper):
         """Stream the answer of the wrapped provider."""
         model = call.config.model or self.provider.identity.model
         span = self._tracer.start_span(f"chat {model}".rstrip(), kind=SpanKind.CLIENT)
-        # current only while the provider works: what the consumer does between two deltas is not the call's
-        span_context, answer = set_span_in_context(span), DeltaAccumulator()
+        answer = DeltaAccumulator()
         try:
             if span.is_recording():
                 span.set_attributes(_of_request(call, self.provider.identity, content=self._content))
             async with aclosing(self.provider.stream(call)) as deltas:
                 while True:
-                    with _attached(span_context):
-                        try:
-                            delta = await anext(deltas)
-                        except StopAsyncIteration:
-                            break
+                    # current only while the provider works: the consumer's work in between is not the call's
+                    with use_span(span, record_exception=False, set_status_on_exception=False):
+                        delta = await anext(deltas, None)
+                    if delta is None:
+                        break
                     answer.take(delta)
                     yield delta
         except Exception as error:
@@ -90,7 +86,7 @@ def _of_request(call: Call, identity: Identity, *, content: bool) -> dict[str, A
         "gen_ai.provider.name": identity.system,
         "gen_ai.system": identity.system,  # the name before provider.name, which many tools still use
         "gen_ai.request.model": config.model or identity.model or None,
-        **{f"gen_ai.request.{name}": getattr(config, name) for name in _SETTINGS},
+        **{f"gen_ai.request.{name}": getattr(config, name) for name in NUMBERS},
         "gen_ai.request.stop_sequences": config.stop_sequences,
         **_server(identity.place),
         "trustgraph_prompt.prompt.id": labels.get("prompt"),
@@ -137,12 +133,3 @@ def _json(messages: list[dict[str, Any]]) -> str:
 
 def _without_none(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value is not None}
-
-
-@contextmanager
-def _attached(span_context: context.Context) -> Iterator[None]:
-    token = context.attach(span_context)
-    try:
-        yield
-    finally:
-        context.detach(token)

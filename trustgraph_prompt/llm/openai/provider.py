@@ -94,7 +94,9 @@ class OpenAIProvider(Completer):
         """
         refusals: list[tuple[SchemaPath, Refusal]] = []
         try:
-            deadline = self._deadline(call)
+            # without streaming, an answer begins when it ends
+            timeout = self._timeout if call.stream else replace(self._timeout, first=self._timeout.total)
+            deadline = CallDeadline(timeout)
             schema_paths = self._schema_paths_of(call.config.model)
             wanted, paths = self._paths(call, schema_paths)
             for path in paths:
@@ -142,17 +144,6 @@ class OpenAIProvider(Completer):
     async def close(self) -> None:
         """Close the connections. Idempotent."""
         await self._server.close()
-
-    async def __aenter__(self) -> OpenAIProvider:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
-
-    def _deadline(self, call: Call) -> CallDeadline:
-        # without streaming, an answer begins when it ends
-        timeout = self._timeout if call.stream else replace(self._timeout, first=self._timeout.total)
-        return CallDeadline(timeout)
 
     def _schema_paths_of(self, model: str | None) -> SchemaPaths:
         """What is known of the model that a call names, or of the provider's own."""

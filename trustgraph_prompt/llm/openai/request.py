@@ -9,7 +9,7 @@ from typing import Any, Literal
 import orjson
 
 from trustgraph_prompt.errors import ProviderInvalidRequest, ProviderUnsupportedContentBlock
-from trustgraph_prompt.llm.records import Block, Call, ImageBlock, Message, RuntimeConfig, Tool, ToolCall
+from trustgraph_prompt.llm.records import NUMBERS, Block, Call, ImageBlock, Message, ToolCall
 from trustgraph_prompt.reader.decode import NotJson, decode
 
 
@@ -30,8 +30,6 @@ def _mapping(value: Any) -> dict[Any, Any]:
 #: How a server is told that the assistant's last message is the beginning of its answer: by nothing else
 #: (llama.cpp), by two parameters of the request (vLLM), by a key of the message (Mistral, DeepSeek).
 Prefill = Literal["assistant", "vllm", "prefix"]
-
-_SETTINGS = ("temperature", "max_tokens", "top_p", "seed", "frequency_penalty", "presence_penalty")
 
 #: Keys that are left out where empty, but that extras may not set either.
 _OMITTED_IF_EMPTY = ("tools", "tool_choice", "stream")
@@ -65,11 +63,16 @@ def body(
     written: dict[str, Any] = {
         "model": dialect.model,
         "messages": [_message(message, dialect) for message in messages],
-        "tools": [_tool(tool) for tool in call.tools],
+        "tools": [
+            _function(name=tool.name, description=tool.description, parameters=tool.parameters)
+            for tool in call.tools
+        ],
         "tool_choice": _tool_choice(call.tool_choice),
         "stream": call.stream,
-        **_settings(call.config),
+        **{name: value for name in NUMBERS if (value := getattr(call.config, name)) is not None},
     }
+    if call.config.stop_sequences:
+        written["stop"] = _stop(call.config.stop_sequences, call.config.extras.get("stop"))
     if call.stream:
         written["stream_options"] = {"include_usage": True}
     if response_format is not None:
@@ -106,11 +109,7 @@ def _message(message: Message, dialect: Dialect) -> dict[str, Any]:
     if message.tool_calls:
         written["content"] = written["content"] or None
         written["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": _arguments(call)},
-            }
+            {"id": call.id, **_function(name=call.name, arguments=_arguments(call))}
             for call in message.tool_calls
         ]
     if message.tool_call_id is not None:
@@ -147,32 +146,22 @@ def _block(block: Block, dialect: Dialect) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url, **detail}}
 
 
-def _tool(tool: Tool) -> dict[str, Any]:
-    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+def _function(**function: Any) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
 def _tool_choice(choice: str | Mapping[str, str] | None) -> Any:
     if choice is None or isinstance(choice, str):
         return choice
-    return {"type": "function", "function": {"name": choice.get("name")}}
+    return _function(name=choice.get("name"))
 
 
-def _settings(config: RuntimeConfig) -> dict[str, Any]:
-    settings = {name: getattr(config, name) for name in _SETTINGS}
-    settings["stop"] = _stop(config)
-    return {key: value for key, value in settings.items() if value is not None}
-
-
-def _stop(config: RuntimeConfig) -> list[str] | None:
-    """The stop sequences, followed by those of the extras."""
-    if not config.stop_sequences:
-        return None
-    more = config.extras.get("stop")
+def _stop(sequences: Sequence[str], more: Any) -> list[str]:
+    """The stop sequences, followed by those of the extras, if these are any."""
     more = [more] if isinstance(more, str) else more
     if not isinstance(more, list | tuple) or not all(isinstance(sequence, str) for sequence in more):
         more = ()
-    return list(dict.fromkeys((*config.stop_sequences, *more)))
+    return list(dict.fromkeys((*sequences, *more)))
 
 
 def _extras(extras: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
