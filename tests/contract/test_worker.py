@@ -295,7 +295,7 @@ async def test_nobody_is_put_off_beyond_his_budget(house: House) -> None:
 
     [response] = await responses.under(await house.send(flow, "say", text="x"))
 
-    assert "no calls for" in response["error"]["message"]
+    assert "asked for a pause of" in response["error"]["message"]
     assert calls == 1
 
 

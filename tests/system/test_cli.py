@@ -196,7 +196,7 @@ class TestCheck:
         result = run("check", tmp_path)
         assert result.returncode == 2
         assert "say.prompt" in result.stdout
-        assert "list.prompt:4:24 /reads/0/name: list: one: something else was read" in result.stderr
+        assert "list.prompt:4:24 /reads/0/name: list: one: the value differs" in result.stderr
         assert "found 'a', expected \"b\"" in result.stderr
 
     def test_counts_prompts_and_examples_for_programs(self, tmp_path: Path) -> None:
@@ -372,7 +372,7 @@ class TestConfig:
         (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "b"))
         result = run("config", "push", tmp_path, *broker)
         assert result.returncode == 2
-        assert "list.prompt:4:24 /reads/0/name: list: one: something else was read" in result.stderr
+        assert "list.prompt:4:24 /reads/0/name: list: one: the value differs" in result.stderr
         assert result.stderr.endswith("\nnothing was pushed\n")
         assert not (tmp_path / "broker.db").exists()
         (tmp_path / "list.prompt").write_text(LIST.replace("PLACE", "a"))
@@ -506,7 +506,7 @@ def test_a_file_for_the_key_that_is_empty_is_an_error_at_once(tmp_path: Path) ->
         "ask", "question", "-t", "question=why?", *server, folder=tmp_path, OPENAI_API_KEY_FILE="key"
     )
     assert result.returncode == 2
-    assert result.stderr.startswith("error: key: is empty")
+    assert result.stderr.startswith("error: key: the file is empty")
 
 
 def test_who_names_no_broker_is_told_how_to(tmp_path: Path) -> None:

@@ -196,10 +196,10 @@ class TestTruncated:
     async def test_because_it_repeats_itself(self, capsys: pytest.CaptureFixture[str]) -> None:
         await show(prompt("text"), ScriptedAnswer("again and again, " * 200, finish_reason="length"))
         told = capsys.readouterr().err
-        assert "; the answer was cut, and only repeated itself\n" in told
+        assert "; the answer was truncated, and only repeated itself\n" in told
         assert "max-tokens" not in told
 
     async def test_where_no_limit_is_known(self, capsys: pytest.CaptureFixture[str]) -> None:
         cut = ScriptedAnswer('{"n": 1}\n{"n"', finish_reason=None)
         await show(prompt("jsonl"), cut, cut)
-        assert "truncated: the answer was cut, and only repeated itself\n" in capsys.readouterr().err
+        assert "truncated: the answer was truncated, and only repeated itself\n" in capsys.readouterr().err

@@ -230,7 +230,7 @@ def test_an_answer_that_must_be_refused_as_a_whole_is_said_by_its_reason(file: P
         '    example "bad":\n        answer: \'{"a": 1}\'\n        reads: []\n        refuses: 1\n'
     )
     read = files.read(file)
-    with pytest.raises(ConfigError, match="an answer to read, or `reason: schema_type_error`"):
+    with pytest.raises(ConfigError, match="a valid answer, or `reason: schema_type_error`"):
         try_example(read.build().prompts["p"], read.examples[0])
 
 

@@ -1,4 +1,4 @@
-"""What is put to the model next (docs/asking.md has the table)."""
+"""Decides on the next call to the model (docs/asking.md has the table)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Rejected
 
-#: How often an answer that filled its room is given twice the room.
+#: How often the token limit is doubled for an answer that has reached it.
 MOST_DOUBLINGS = 2
 
 
 class Plan:
-    """Decides, with `attempts` at hand; a prompt's, or what the budget leaves of them.
+    """Decides on the steps of one question, with up to `attempts` of the answer.
 
-    Who gives the `feedback` has told the model of the schema, too.
+    With `feedback`, the question describes the schema to the model; otherwise the provider may do it.
     """
 
     def __init__(
@@ -40,72 +40,73 @@ class Plan:
         self._has_just_repaired = False
 
     def first(self) -> Step:
-        """The question itself. Raises `BudgetSpent` where there is no attempt to put it."""
+        """The first step: the question. Raises `BudgetSpent` if no attempt is allowed."""
         if self._attempts_left < 0:
-            raise BudgetSpent("the budget has no attempts")
+            raise BudgetSpent("the budget allows no attempts")
         return Step("first", messages.opening(self._question), self._config)
 
     def next(self, collected: Collected) -> Step | None:
-        """What is put next; None where all is there, or nothing more is to be had for what it costs."""
+        """The next step; None if the answer is complete, or another call would not help."""
         if collected.is_over or collected.is_escalated:
             return None
         return (
-            self._objects_to_come(collected)
-            or self._the_same_going_on(collected.last)
-            or self._the_same_with_more_room(collected.last)
-            or self._another_attempt(collected)
+            self._continue_objects(collected)
+            or self._continue_text(collected.last)
+            or self._double_the_limit(collected.last)
+            or self._next_attempt(collected)
         )
 
-    def _objects_to_come(self, collected: Collected) -> Step | None:
-        """The rest of an answer that was cut between objects: shown the last of them, not all."""
+    def _continue_objects(self, collected: Collected) -> Step | None:
+        """The rest of an answer that was truncated after some objects, of which the last ones are shown."""
         if not collected.may_have_more_objects:
             return None
         return Step("continue", messages.continuation(self._question, collected.objects), self._config)
 
-    def _the_same_going_on(self, last: Reply) -> Step | None:
-        """The same answer from where it was cut, where that is within the value, or the first object."""
+    def _continue_text(self, last: Reply) -> Step | None:
+        """The rest of an answer that was truncated within its value, or its first object, by prefill."""
         as_long_as_wanted = last.outcome.contract.format == "text" and last.filled
-        may_go_on = last.is_unfinished and last.may_go_on and not as_long_as_wanted
-        if not may_go_on or not self._provider.prefill:
+        may_continue = last.is_unfinished and last.may_continue and not as_long_as_wanted
+        if not may_continue or not self._provider.prefill:
             return None
-        return replace(last.step, why="continue", begun=last.beginning, more_than=0)
+        return replace(last.step, why="continue", prefill=last.next_prefill, more_than=0)
 
-    def _the_same_with_more_room(self, last: Reply) -> Step | None:
-        """The same question with twice the room, where the room that the prompt gives was too small.
+    def _double_the_limit(self, last: Reply) -> Step | None:
+        """The same question with twice the token limit, if the limit of the prompt was too small.
 
-        A text is given as it comes: it is asked for again only where the model had done nothing but think.
+        A text has been passed on already, so it is only asked for again if there was only thinking.
         """
         in_vain = last.outcome.contract.format != "text" or not last.text.strip()
         if not (last.is_unfinished and last.filled and in_vain and self._doublings_left):
             return None
         self._doublings_left -= 1
         limit, self._config = self._config.answer_limit, self._config.doubled()
-        return replace(last.step, why="room", config=self._config, begun="", more_than=limit or 0)
+        return replace(last.step, why="room", config=self._config, prefill="", more_than=limit or 0)
 
-    def _another_attempt(self, collected: Collected) -> Step | None:
-        """The question again, or only what was refused of many objects, with what was wrong."""
+    def _next_attempt(self, collected: Collected) -> Step | None:
+        """The question again, or only the rejected ones of several objects, with feedback."""
         if self._attempts_left < 1:
             return None
-        last, refused = collected.last, messages.shown(collected.rejected) if collected.objects else ()
-        only_thought = last.is_cut and not last.text.strip()
-        if not refused and (collected.has_all or only_thought):
+        last = collected.last
+        rejected = messages.select_rejected(collected.rejected) if collected.objects else ()
+        only_thought = last.is_truncated and not last.text.strip()
+        if not rejected and (collected.has_all or only_thought):
             return None
         self._attempts_left -= 1
-        self._has_just_repaired = not self._has_just_repaired and self._may_be_repaired(last, refused)
+        self._has_just_repaired = not self._has_just_repaired and self._may_be_repaired(last, rejected)
         if self._has_just_repaired:
-            conversation = messages.repair(last.text, last.outcome, refused)
-            return Step("repair", conversation, self._config, refused=refused)
-        if refused:
-            conversation = messages.putting_right(self._question, refused, last.outcome.contract)
+            conversation = messages.repair(last.text, last.outcome, rejected)
+            return Step("repair", conversation, self._config, rejected=rejected)
+        if rejected:
+            conversation = messages.object_correction(self._question, rejected, last.outcome.contract)
         else:
             conversation = messages.correction(self._question, last.text, last.outcome, self._feedback)
         in_words = self._feedback is None and last.outcome.contract.format == "json"
-        return Step("invalid", conversation, self._config, refused=refused, schema_in_words=in_words)
+        return Step("invalid", conversation, self._config, rejected=rejected, schema_in_words=in_words)
 
-    def _may_be_repaired(self, last: Reply, refused: tuple[Rejected, ...]) -> bool:
-        """Whether what was refused may be written anew without the question, and without losing any of it."""
+    def _may_be_repaired(self, last: Reply, rejected: tuple[Rejected, ...]) -> bool:
+        """Whether the model can rewrite what was rejected without the question, and without loss."""
         if not self._prompt.repair_by_model:
             return False
-        if refused:
-            return all(is_about_form(rejected.issues) for rejected in refused)
+        if rejected:
+            return all(is_about_form(item.issues) for item in rejected)
         return last.is_malformed and len(last.text) <= messages.VALUES_SHOWN

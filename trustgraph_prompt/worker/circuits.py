@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.llm.circuit import Breaker, Circuit
+from trustgraph_prompt.llm.circuit import Circuit
+from trustgraph_prompt.llm.circuit_breaker import CircuitBreaker
 from trustgraph_prompt.worker.flow import Flow
 
 log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class Circuits:
 
         circuit_of(None)
         seconds, ready = flow.budget.work_seconds, getattr(provider, "ready", None)
-        return Breaker(within, circuit_of, ready=ready, holds=holds, seconds=seconds)
+        return CircuitBreaker(within, circuit_of, ready=ready, holds=holds, seconds=seconds)
 
     def is_full(self, flow: Flow) -> bool:
         """Whether the flow waits for a model."""

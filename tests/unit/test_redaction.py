@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trustgraph_prompt.llm.openai.secrets import Secrets
+from trustgraph_prompt.llm.openai.redaction import Secrets
 
 KEY = "sk-live-AbCdEfGh-0123456789"
 
