@@ -34,7 +34,6 @@ import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from errno import EMFILE, ENFILE
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
@@ -495,17 +494,6 @@ def excerpt(text: str | bytes, limit: int = 200) -> str:
     if isinstance(text, bytes):
         text = text[: 4 * limit + 4].decode(errors="replace")
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def out_of_descriptors(error: BaseException | None) -> bool:
-    """Whether it, or what it was caused by, is that the process or the system has no file descriptor left."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
-            return True
-        seen.add(id(error))
-        error = error.__cause__
-    return False
 
 
 def without_frames(error: E) -> E:

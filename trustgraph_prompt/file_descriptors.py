@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from errno import EMFILE, ENFILE
 
 SPARE = 4
 """So many must be free: what is open now may need another at any time."""
@@ -20,3 +21,14 @@ def shortage() -> OSError | None:
         for descriptor in opened:
             os.close(descriptor)
     return None
+
+
+def out_of_descriptors(error: BaseException | None) -> bool:
+    """Whether it, or what it was caused by, is that the process or the system has no file descriptor left."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
+            return True
+        seen.add(id(error))
+        error = error.__cause__
+    return False

@@ -13,7 +13,7 @@ import pytest
 from tests.support.asking import Script
 from trustgraph_prompt.ask import ask
 from trustgraph_prompt.contract import Contract, Limits
-from trustgraph_prompt.contract.judging_meter import JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import JudgingMeter, TooMuchError
 from trustgraph_prompt.errors import Reason
 from trustgraph_prompt.llm import ScriptedAnswer
 from trustgraph_prompt.prompts import PromptDefinition, Question

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from trustgraph_prompt.contract.coerce import type_of
-from trustgraph_prompt.contract.judging_meter import VALUE, JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import VALUE, JudgingMeter, TooMuchError
 from trustgraph_prompt.contract.references import within
 from trustgraph_prompt.contract.schema_map import Branching, Schema, SchemaMap, SchemasAt
 from trustgraph_prompt.contract.validator import Validator

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 from trustgraph_prompt.contract.alternatives import branches_of, declares, discriminator_of
 from trustgraph_prompt.contract.canonical_schema import digest, shown
 from trustgraph_prompt.contract.conform import Decode, decoded
-from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
+from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.grounded_keys import Sources
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
 from trustgraph_prompt.contract.invariants import Invariant, InvariantRule, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
-from trustgraph_prompt.contract.judging_meter import MAX_CALL, JudgingMeter, TooMuchError
-from trustgraph_prompt.contract.limits import Limits
+from trustgraph_prompt.contract.limits import MAX_CALL, JudgingMeter, Limits, TooMuchError
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.schema import Schema, plain_schema
 from trustgraph_prompt.contract.versions import PROPERTY, Version, Versioned, Versions, parse_versions
-from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid
+from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid, excerpt
 from trustgraph_prompt.json_text.pointer import pointer
 
 if TYPE_CHECKING:
@@ -238,7 +237,7 @@ class Contract:
         made, issues, cause = _built(elements(self._build, list) if is_list else self._build, value)
         if not issues:
             return made
-        message = "; ".join(cut(str(issue), _MAX_MESSAGE) for issue in issues)
+        message = "; ".join(excerpt(str(issue), _MAX_MESSAGE) for issue in issues)
         raise StructuredOutputInvalid(message, response_schema=self.schema, issues=issues) from cause
 
     def buildable(self) -> Contract:

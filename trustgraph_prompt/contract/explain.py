@@ -9,11 +9,10 @@ from typing import Any
 import jsonschema_rs
 
 from trustgraph_prompt.contract.alternatives import Alternatives, branches_of, chosen_by, discriminator_of
-from trustgraph_prompt.contract.judging_meter import JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import JudgingMeter, TooMuchError
 from trustgraph_prompt.contract.references import References
-from trustgraph_prompt.contract.surrogates import judged, readable
-from trustgraph_prompt.contract.validator import Validator
-from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.contract.validator import Validator, readable, surrogate_safe
+from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text.pointer import follow, pointer
 
 MAX_ISSUES = 20
@@ -37,7 +36,7 @@ def explain(validator: Validator, value: object, meter: JudgingMeter) -> tuple[I
     discriminator names, else the one that comes nearest.
     """
     try:
-        issues = judged(lambda one: _explained(validator, one, meter), value)
+        issues = surrogate_safe(lambda one: _explained(validator, one, meter), value)
     except TooMuchError as error:
         issues = (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
     except ValueError:  # the library looks only so deep for reasons
@@ -145,7 +144,7 @@ def _unnamed(
     name: str, choices: Iterable[Iterable[Any]], value: Mapping[str, Any], place: Sequence[str | int]
 ) -> Issue:
     """That an object names no branch by its property `name`."""
-    allowed = cut(" or ".join(show(choice) for group in choices for choice in group), 200)
+    allowed = excerpt(" or ".join(show(choice) for group in choices for choice in group), 200)
     if name not in value:
         message = f"{show(name)} is missing, expected {allowed}"
         return Issue(Reason.SCHEMA_MISSING_FIELD, message, pointer(place))
@@ -201,7 +200,7 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
             return _of_type(details["types"], found)
         case "enum":
             options = " or ".join(show(option) for option in details["options"])
-            return f"expected {cut(options, 200)}, found {show(found)}"
+            return f"expected {excerpt(options, 200)}, found {show(found)}"
         case "const":
             return f"expected {show(details['expected_value'])}, found {show(found)}"
         case "falseSchema":
@@ -211,7 +210,7 @@ def _message(error: jsonschema_rs.ValidationError) -> str:
         case "oneOf":
             return f"fits more than one of the alternatives: {show(found)}"
     expected = next((v for v in details.values() if isinstance(v, str | int | float)), None)
-    limit = keyword if expected is None else f"{keyword} {cut(str(expected), MAX_SHOWN)}"
+    limit = keyword if expected is None else f"{keyword} {excerpt(str(expected), MAX_SHOWN)}"
     return f"expected {limit}, found {show(found)}"
 
 
@@ -230,19 +229,14 @@ def show(value: object) -> str:
     if isinstance(value, dict | list):
         return f"{_kind(value)} of {len(value)}"
     if isinstance(value, str):
-        return f'"{cut(value, MAX_SHOWN)}"'
+        return f'"{excerpt(value, MAX_SHOWN)}"'
     if value is None or isinstance(value, bool):
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, int) and value.bit_length() > 1000:
         return "a huge integer"
-    return cut(str(value), MAX_SHOWN)
+    return excerpt(str(value), MAX_SHOWN)
 
 
 def _kind(value: object) -> str:
     names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
     return names.get(type(value), "null")
-
-
-def cut(text: str, limit: int) -> str:
-    """At most `limit` characters of a text."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from trustgraph_prompt.contract.judge import Judge
-from trustgraph_prompt.contract.judging_meter import JudgingMeter
-from trustgraph_prompt.contract.limits import Limits
+from trustgraph_prompt.contract.limits import JudgingMeter, Limits
 from trustgraph_prompt.contract.types import describe
 from trustgraph_prompt.errors import ContractError, Issue, LanguageError
 from trustgraph_prompt.json_text.pointer import pointer, steps

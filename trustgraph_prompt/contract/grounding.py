@@ -13,7 +13,7 @@ from typing import Any, Final
 from trustgraph_prompt.contract.contract import Contract, JsonSchema
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.grounded_keys import Source
-from trustgraph_prompt.contract.judging_meter import TooMuchError
+from trustgraph_prompt.contract.limits import TooMuchError
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.grounding import MatchKind, Passage

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
-from trustgraph_prompt.contract.judging_meter import VALUE, JudgingMeter, TooMuchError, size
+from trustgraph_prompt.contract.limits import VALUE, JudgingMeter, TooMuchError, size
 from trustgraph_prompt.errors import ContractError
 
 MAX_SOURCE = 2_000

@@ -10,10 +10,9 @@ from typing import Any, Literal
 from trustgraph_prompt.contract.conform import Conformer, Decode
 from trustgraph_prompt.contract.explain import MAX_ISSUES, explain, unexpected
 from trustgraph_prompt.contract.invariants import InvariantRule, failures
-from trustgraph_prompt.contract.judging_meter import JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import JudgingMeter, TooMuchError
 from trustgraph_prompt.contract.schema import Schema, compile_schema
-from trustgraph_prompt.contract.surrogates import judged
-from trustgraph_prompt.contract.validator import Validator
+from trustgraph_prompt.contract.validator import Validator, surrogate_safe
 from trustgraph_prompt.errors import Issue, Reason
 
 Extra = Literal["forbid", "ignore"]
@@ -125,7 +124,7 @@ class Judge:
         if self.validator is None:
             return True
         try:
-            return judged(partial(self.validator.are_valid, at_once=at_once), values)
+            return surrogate_safe(partial(self.validator.are_valid, at_once=at_once), values)
         except ValueError:
             return False
 
@@ -138,7 +137,7 @@ class Judge:
         return tuple(found)[:MAX_ISSUES]
 
     def _meets_schema(self, value: Any) -> bool:
-        return self.validator is None or judged(self.validator.is_valid, value)
+        return self.validator is None or surrogate_safe(self.validator.is_valid, value)
 
     def _issues(self, value: Any, meter: JudgingMeter) -> Iterator[Issue]:
         if self.conformer is not None:

@@ -11,8 +11,7 @@ import jsonschema_rs
 
 from trustgraph_prompt.contract.alternatives import chosen_by, discriminator_of
 from trustgraph_prompt.contract.coerce import Target, alternative_types
-from trustgraph_prompt.contract.surrogates import judged
-from trustgraph_prompt.contract.validator import Validator
+from trustgraph_prompt.contract.validator import Validator, surrogate_safe
 
 Schema = Mapping[str, Any]
 Schemas = tuple[Schema, ...]
@@ -76,7 +75,7 @@ class SchemaMap:
     def accepts(self, schema: Schema, value: Any) -> bool:
         """The verdict of one subschema alone."""
         try:
-            return judged(self._test(schema).is_valid, value)
+            return surrogate_safe(self._test(schema).is_valid, value)
         except ValueError:
             return False
 
@@ -84,7 +83,7 @@ class SchemaMap:
         """How many errors one subschema finds."""
         test = self._test(schema)
         try:
-            return judged(lambda one: sum(1 for _ in islice(test.iter_errors(one), _COUNTED)), value)
+            return surrogate_safe(lambda one: sum(1 for _ in islice(test.iter_errors(one), _COUNTED)), value)
         except ValueError:
             return _COUNTED
 
@@ -93,7 +92,7 @@ class SchemaMap:
         self.work += 1
         if pattern not in self._patterns:
             self._patterns[pattern] = self._validator.pattern(pattern)
-        return judged(self._patterns[pattern].is_valid, name)
+        return surrogate_safe(self._patterns[pattern].is_valid, name)
 
     def _test(self, schema: Schema) -> jsonschema_rs.Validator:
         if id(schema) not in self._tests:

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from trustgraph_prompt.contract.alternatives import are_told_by_a_word
-from trustgraph_prompt.contract.judging_meter import MAX_CALL, MAX_STEPS, VALUE
+from trustgraph_prompt.contract.limits import MAX_CALL, MAX_STEPS, VALUE
 from trustgraph_prompt.contract.references import BY_NAME, References, within
 from trustgraph_prompt.errors import ContractError
 

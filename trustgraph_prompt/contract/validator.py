@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import jsonschema_rs
 import orjson
 
 from trustgraph_prompt.contract.alternatives import Alternatives
-from trustgraph_prompt.contract.judging_meter import MAX_CALL, MAX_STEPS, JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import MAX_CALL, MAX_STEPS, JudgingMeter, TooMuchError
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.contract.validation_cost import ValidationCost
 from trustgraph_prompt.json_text.pointer import pointer
+
+T = TypeVar("T")
 
 _EXPLAINED = 40_000  # steps; each subschema may find an error, which takes a kilobyte or two
 _EXPLANATION = 100  # times the steps of the verdict: an error takes microseconds
@@ -173,3 +176,42 @@ def _newer_formats() -> dict[str, Callable[..., bool]]:
         name: jsonschema_rs.validator_for({"format": name}, offline=True, validate_formats=True).is_valid
         for name in _NEWER_FORMATS
     }
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def surrogate_safe(judge: Callable[[Any], T], value: Any) -> T:
+    """What `judge` says of a value; of one with U+FFFD for each half of a pair where there are any.
+
+    Raises `TooMuchError` where that cannot be told.
+    """
+    try:
+        return judge(value)
+    except UnicodeEncodeError:
+        return judge(_whole(value))
+
+
+def readable(text: str) -> str:
+    """The text with U+FFFD for each half of a pair."""
+    return _HALF.sub("\ufffd", text)
+
+
+def _whole(value: Any) -> Any:
+    try:
+        return _replaced(value)
+    except RecursionError:
+        raise TooMuchError("nested too deep to be held against this schema") from None
+
+
+def _replaced(value: Any) -> Any:
+    if isinstance(value, str):
+        return readable(value)
+    if isinstance(value, list):
+        return [_replaced(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    made = {readable(name): _replaced(item) for name, item in value.items()}
+    if len(made) < len(value):
+        raise TooMuchError("two keys differ in nothing but halves of surrogate pairs")
+    return made

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from trustgraph_prompt.contract.conform import Decode
 from trustgraph_prompt.contract.explain import show
 from trustgraph_prompt.contract.judge import Judge
-from trustgraph_prompt.contract.judging_meter import JudgingMeter
+from trustgraph_prompt.contract.limits import JudgingMeter
 from trustgraph_prompt.contract.schema import Schema, plain_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 

@@ -11,8 +11,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from trustgraph_prompt.grounding.inflection import base_forms, verb_forms
-from trustgraph_prompt.grounding.stop_words import STOP_WORDS
-from trustgraph_prompt.grounding.words import LINE_END, NUMBER, UNSPACED, words
+from trustgraph_prompt.grounding.words import LINE_END, NUMBER, STOP_WORDS, UNSPACED, words
 
 MOST_PLACES = 2_000
 """Of one word, those that are gone through for a value."""

@@ -12,8 +12,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from trustgraph_prompt.grounding.index import MOST_PLACES, Index, says_something, stands_alone, tries_for
-from trustgraph_prompt.grounding.stop_words import STOP_WORDS
-from trustgraph_prompt.grounding.words import NUMBER, UNSPACED, words
+from trustgraph_prompt.grounding.words import NUMBER, STOP_WORDS, UNSPACED, words
 
 _SENTENCE_ENDS = re.compile(r"\w{3}[.!?;]\W?\s")  # no initial
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from trustgraph_prompt.contract.types.annotations import describe
 from trustgraph_prompt.contract.types.build import Build, Refused, elements
-from trustgraph_prompt.contract.types.describe import describe
 
 __all__ = ["Build", "Refused", "describe", "elements"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import types
 from base64 import b64decode
@@ -17,13 +18,12 @@ from uuid import UUID
 
 from trustgraph_prompt.contract.canonical_schema import digest
 from trustgraph_prompt.contract.limits import DEEPEST
-from trustgraph_prompt.contract.misspellings import of_sources
-from trustgraph_prompt.contract.schema import compile_schema
-from trustgraph_prompt.contract.surrogates import judged
+from trustgraph_prompt.contract.schema import compile_schema, of_sources
 from trustgraph_prompt.contract.types import build
 from trustgraph_prompt.contract.types.bounds import bounded, bounded_in_field
 from trustgraph_prompt.contract.types.build import Build
-from trustgraph_prompt.errors import ContractError
+from trustgraph_prompt.contract.validator import surrogate_safe
+from trustgraph_prompt.errors import ContractError, excerpt
 from trustgraph_prompt.language.scalars import BYTES, DECIMAL
 
 _JSON_TYPES: Mapping[type, str] = {
@@ -134,7 +134,7 @@ class Annotations:
 
     def _judged(self, branch: Described) -> tuple[Callable[[Any], bool], Build]:
         validator = compile_schema({**branch.schema, "$defs": self.definitions}, DEEPEST)
-        return partial(judged, validator.is_valid), branch.build
+        return partial(surrogate_safe, validator.is_valid), branch.build
 
     def _tuple(self, arguments: tuple[Any, ...], where: str) -> Described:
         if arguments[1:] == (...,):
@@ -288,3 +288,37 @@ def _docstring(cls: type) -> str | None:
     """What the author wrote; a dataclass without a docstring gets its signature as one."""
     text = cls.__dict__.get("__doc__")
     return inspect.cleandoc(text) if text and not text.startswith(f"{cls.__name__}(") else None
+
+
+class Type(NamedTuple):
+    """A type, described. Of a list, schema and builder are those of one element."""
+
+    name: str | None
+    schema: dict[str, Any]
+    many: bool
+    build: Build
+    check_unions: Callable[[], None]  # once the schema is known to be one
+
+
+def describe(kind: Any) -> Type:
+    """What a dataclass, a model, or a list of such is for a contract. Raises `ContractError`.
+
+    The class itself stands at the root of its schema, also where it refers to itself: wires want an object
+    there, and no reference. Its name is the title, after which wires call the schema. Other types have none.
+    """
+    many = get_origin(kind) is list
+    element = get_args(kind)[0] if many else kind
+    annotations = Annotations()
+    described = annotations.of(element, getattr(element, "__qualname__", excerpt(str(element), 80)))
+    schema = _with_class_at_root(described.schema, annotations.definitions)
+    name = element.__name__ if isinstance(element, type) and "$ref" in described.schema else None
+    return Type(name, schema, many, described.build, annotations.check_unions)
+
+
+def _with_class_at_root(schema: dict[str, Any], definitions: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    if "$ref" in schema:
+        name = schema["$ref"].removeprefix("#/$defs/")
+        root, others = definitions[name], {key: one for key, one in definitions.items() if key != name}
+        refers_to_itself = json.dumps(schema["$ref"]) in json.dumps([root, others], default=str)
+        schema, definitions = {"title": name, **root}, definitions if refers_to_itself else others
+    return {**schema, "$defs": dict(sorted(definitions.items()))} if definitions else schema

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from trustgraph_prompt.contract.explain import MAX_ISSUES, cut, show
-from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.contract.explain import MAX_ISSUES, show
+from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text.pointer import pointer
 
 Build = Callable[[Any], Any]
@@ -26,7 +26,7 @@ class Refused(Exception):
     @classmethod
     def because(cls, reason: Reason, message: object, path: str = "") -> Refused:
         """Refused with one issue."""
-        return cls([Issue(reason, cut(str(message), _MAX_MESSAGE), path)])
+        return cls([Issue(reason, excerpt(str(message), _MAX_MESSAGE), path)])
 
     @classmethod
     def by_code(cls, error: Exception) -> Refused:

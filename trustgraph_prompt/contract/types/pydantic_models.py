@@ -13,12 +13,12 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import DataclassSchema, DecimalSchema
 
-from trustgraph_prompt.contract.explain import MAX_ISSUES, cut
-from trustgraph_prompt.contract.misspellings import of_sources
-from trustgraph_prompt.contract.surrogates import judged
+from trustgraph_prompt.contract.explain import MAX_ISSUES
+from trustgraph_prompt.contract.schema import of_sources
 from trustgraph_prompt.contract.types.annotations import Described
 from trustgraph_prompt.contract.types.build import Build, Refused
-from trustgraph_prompt.errors import ContractError, Issue, Reason
+from trustgraph_prompt.contract.validator import surrogate_safe
+from trustgraph_prompt.errors import ContractError, Issue, Reason, excerpt
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.language.scalars import DECIMAL
 
@@ -51,7 +51,7 @@ def _build(adapter: TypeAdapter[Any]) -> Build:
 
     def build(value: Any) -> Any:
         try:
-            return judged(validated, value)
+            return surrogate_safe(validated, value)
         except ValidationError as error:
             details = error.errors(include_url=False, include_input=False)
             raise Refused(_issue(detail, value) for detail in details[:MAX_ISSUES]) from error
@@ -67,7 +67,7 @@ def _issue(detail: ErrorDetails, value: Any) -> Issue:
     own = detail["type"] in _VALIDATORS
     said = str(detail.get("ctx", {}).get("error", detail["msg"])) if own else detail["msg"]
     reason = Reason.INVARIANT_VIOLATION if own else Reason.SCHEMA_VALUE_ERROR
-    return Issue(reason, cut(said, 200), pointer(_steps(detail["loc"], value)))
+    return Issue(reason, excerpt(said, 200), pointer(_steps(detail["loc"], value)))
 
 
 def _steps(location: tuple[int | str, ...], value: Any) -> list[int | str]:
