@@ -326,5 +326,5 @@ def test_versions_that_are_none_are_refused(versions: Any, path: str, said: str)
 
 def test_a_text_has_neither_versions_nor_invariants() -> None:
     for more in ({"versions": {"1.0": V1}}, {"invariants": ["a > 1"]}):
-        with pytest.raises(ContractError, match="a text answer has no schema"):
+        with pytest.raises(ContractError, match="an answer of format text has no schema"):
             Contract.from_schema(None, format="text", **more)

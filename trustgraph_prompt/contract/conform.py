@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from trustgraph_prompt.contract.coerce import type_of
-from trustgraph_prompt.contract.limits import VALUE, JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import VALUE, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import within
 from trustgraph_prompt.contract.schema_map import Branching, Schema, SchemaMap, SchemasAt
 from trustgraph_prompt.contract.validator import Validator
@@ -34,11 +34,11 @@ class Conformer:
         self._validator = validator
         self._layouts: list[SchemaMap] = []  # that nobody uses: answers may be read in several threads
 
-    def of(self, value: Any, meter: JudgingMeter, decode: Decode | None = None) -> Any:
+    def of(self, value: Any, meter: StepMeter, decode: Decode | None = None) -> Any:
         """What is made of a value: the very same where there is nothing to change. The value stays as it is.
 
         With `decode`, a string becomes the list or object that it says where there must be one. Raises
-        `TooMuchError` where that takes too much.
+        `TooCostly` where that takes too much.
         """
         try:
             layout = self._layouts.pop()
@@ -48,7 +48,7 @@ class Conformer:
         try:
             return walk.of(value, layout.root)
         except RecursionError:
-            raise TooMuchError("nested too deep to be held against this schema") from None
+            raise TooCostly("nested too deep to be held against this schema") from None
         finally:
             if len(layout) <= _PLACES:
                 self._layouts.append(layout)
@@ -59,7 +59,7 @@ class _Walk:
     """One value on its way through a schema."""
 
     def __init__(
-        self, layout: SchemaMap, drop: bool, coerce: bool, decode: Decode | None, meter: JudgingMeter
+        self, layout: SchemaMap, drop: bool, coerce: bool, decode: Decode | None, meter: StepMeter
     ) -> None:
         self._layout = layout
         self._drop = drop
@@ -200,7 +200,7 @@ class _Walk:
     def _spend(self, looks: int) -> None:
         self._looks += looks
         if self._looks + self._layout.work > self._most:
-            raise TooMuchError("too large to be held against this schema")
+            raise TooCostly("too large to be held against this schema")
 
     @property
     def steps(self) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema_rs
 
 from trustgraph_prompt.contract.alternatives import Alternatives, branches_of, chosen_by, discriminator_of
-from trustgraph_prompt.contract.limits import JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import StepMeter, TooCostly
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.validator import Validator, readable, surrogate_safe
 from trustgraph_prompt.errors import Issue, Reason, excerpt
@@ -29,7 +29,7 @@ _REASONS = {
 _VALUES = ("enum", "const")
 
 
-def explain(validator: Validator, value: object, meter: JudgingMeter) -> tuple[Issue, ...]:
+def explain(validator: Validator, value: object, meter: StepMeter) -> tuple[Issue, ...]:
     """The issues of a value that `validator` refuses, at most `MAX_ISSUES`, never none.
 
     Where a `oneOf` or `anyOf` refuses, only the branch that was meant is reported: the one that the
@@ -37,7 +37,7 @@ def explain(validator: Validator, value: object, meter: JudgingMeter) -> tuple[I
     """
     try:
         issues = surrogate_safe(lambda one: _explained(validator, one, meter), value)
-    except TooMuchError as error:
+    except TooCostly as error:
         issues = (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
     except ValueError:  # the library looks only so deep for reasons
         issues = (
@@ -46,7 +46,7 @@ def explain(validator: Validator, value: object, meter: JudgingMeter) -> tuple[I
     return issues or (Issue(Reason.SCHEMA_VALUE_ERROR, "does not meet the schema"),)
 
 
-def _explained(validator: Validator, value: object, meter: JudgingMeter) -> tuple[Issue, ...]:
+def _explained(validator: Validator, value: object, meter: StepMeter) -> tuple[Issue, ...]:
     found: tuple[Issue, ...] = ()
     if validator.union is not None and isinstance(value, dict):
         found = _of_union(validator, validator.union, value, meter)
@@ -54,7 +54,7 @@ def _explained(validator: Validator, value: object, meter: JudgingMeter) -> tupl
 
 
 def _of_union(
-    validator: Validator, union: Alternatives, value: dict[str, Any], meter: JudgingMeter
+    validator: Validator, union: Alternatives, value: dict[str, Any], meter: StepMeter
 ) -> tuple[Issue, ...]:
     """As `_discriminated`, but only the branch that was meant looks at the value."""
     branch = union.meant(value)

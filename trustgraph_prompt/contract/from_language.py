@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from trustgraph_prompt.contract.judge import Judge
-from trustgraph_prompt.contract.limits import JudgingMeter, Limits
+from trustgraph_prompt.contract.limits import Limits, StepMeter
 from trustgraph_prompt.contract.types import describe
 from trustgraph_prompt.errors import ContractError, Issue, LanguageError
 from trustgraph_prompt.json_text.pointer import pointer, steps
@@ -57,7 +57,7 @@ def _unusable(file: File, types: Mapping[str, Mapping[str, Any]] | None) -> Iter
         yield Problem(error.message, locate(file, schema, pointer(inner)), error.found, error.expected)
         return
     values = {name: {key: one.value for key, one in having.items()} for name, having in defaults.items()}
-    for issue in judge.issues(values, JudgingMeter()):
+    for issue in judge.issues(values, StepMeter()):
         schema, field, *inner = steps(issue.path) or ("", "")  # nowhere, where it takes too much to say
         default = defaults.get(schema, {}).get(field)
         wrong = Issue(issue.reason, issue.message, pointer(inner))

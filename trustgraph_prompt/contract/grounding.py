@@ -13,7 +13,7 @@ from typing import Any, Final
 from trustgraph_prompt.contract.contract import Contract, JsonSchema
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.grounded_keys import Source
-from trustgraph_prompt.contract.limits import TooMuchError
+from trustgraph_prompt.contract.limits import TooCostly
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.errors import Issue, Reason
 from trustgraph_prompt.grounding import MatchKind, Passage
@@ -159,7 +159,7 @@ class _WithTerms(Contract):
             return found
         try:
             return tuple(islice(self._flaws(self.conform(value)), MAX_ISSUES))
-        except TooMuchError as error:
+        except TooCostly as error:
             return (Issue(Reason.EFFORT_SPENT, str(error)),)
 
     def grounding(self, values: Iterable[Any]) -> Grounded | None:
@@ -173,7 +173,7 @@ class _WithTerms(Contract):
     def _is_true(self, value: Any) -> bool:
         try:
             return next(self._flaws(value), None) is None
-        except TooMuchError:
+        except TooCostly:
             return False
 
     def _judged(self, value: Any) -> Iterator[tuple[Path, Source, str]]:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
-from trustgraph_prompt.contract.limits import VALUE, JudgingMeter, TooMuchError, size
+from trustgraph_prompt.contract.limits import VALUE, StepMeter, TooCostly, size
 from trustgraph_prompt.errors import ContractError
 
 MAX_SOURCE = 2_000
@@ -36,7 +36,7 @@ class Scope(NamedTuple):
     """What the names of a rule stand for, and what counts the steps that it takes."""
 
     names: Mapping[str, Any]
-    meter: JudgingMeter
+    meter: StepMeter
 
 
 Evaluate = Callable[[Scope], Any]
@@ -75,18 +75,18 @@ class InvariantRule:
         self._steps = _PART * compiler.parts
 
     def failure(self, scope: Scope) -> str | None:
-        """What to say where the rule does not hold; None where it does. Raises `TooMuchError`."""
+        """What to say where the rule does not hold; None where it does. Raises `TooCostly`."""
         scope.meter.spend(self._steps)
         try:
             return None if self._evaluate(scope) else self.message
-        except TooMuchError:
+        except TooCostly:
             raise
         except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
             return f"{self.message} (cannot be evaluated: {error})"
 
 
-def failures(rules: Sequence[InvariantRule], value: Any, meter: JudgingMeter) -> Iterator[str]:
-    """What the rules that do not hold for a value have to say. Raises `TooMuchError`."""
+def failures(rules: Sequence[InvariantRule], value: Any, meter: StepMeter) -> Iterator[str]:
+    """What the rules that do not hold for a value have to say. Raises `TooCostly`."""
     names = {WHOLE: value, **value} if rules and isinstance(value, dict) else {WHOLE: value}
     scope = Scope(names, meter)
     found = (rule.failure(scope) for rule in rules)
@@ -283,7 +283,7 @@ def _steps(holds: Callable[[Any, Any], bool], left: Any, right: Any) -> int:
     return size(left) if is_alike else 0  # which is seen at once
 
 
-def _counted(value: Any, meter: JudgingMeter) -> Any:
+def _counted(value: Any, meter: StepMeter) -> Any:
     """What is given to a filter; some of them go through all of a string."""
     if isinstance(value, str):
         meter.spend(VALUE * len(value))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from trustgraph_prompt.contract.conform import Conformer, Decode
 from trustgraph_prompt.contract.explain import MAX_ISSUES, explain, unexpected
 from trustgraph_prompt.contract.invariants import InvariantRule, failures
-from trustgraph_prompt.contract.limits import JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import StepMeter, TooCostly
 from trustgraph_prompt.contract.schema import Schema, compile_schema
 from trustgraph_prompt.contract.validator import Validator, surrogate_safe
 from trustgraph_prompt.errors import Issue, Reason
@@ -85,25 +85,25 @@ class Judge:
         """The names of all properties that the schema declares anywhere."""
         return frozenset() if self.validator is None else self.validator.names
 
-    def effort(self, value: Any, characters: int | None) -> int:
-        """How many steps the schema takes for a value. Raises `TooMuchError`, as `Validator.effort`."""
-        return 0 if self.validator is None else self.validator.effort(value, characters)
+    def cost(self, value: Any, characters: int | None) -> int:
+        """How many steps the schema takes for a value. Raises `TooCostly`, as `Validator.cost`."""
+        return 0 if self.validator is None else self.validator.cost(value, characters)
 
-    def conform(self, value: Any, meter: JudgingMeter) -> Any:
+    def conform(self, value: Any, meter: StepMeter) -> Any:
         """What is judged in place of the value; the value itself where that would take too much."""
         try:
             return value if self.conformer is None else self.conformer.of(value, meter)
-        except TooMuchError:
+        except TooCostly:
             return value
 
-    def opened(self, value: Any, meter: JudgingMeter, decode: Decode) -> Any:
+    def opened(self, value: Any, meter: StepMeter, decode: Decode) -> Any:
         """The value with the lists and objects that strings say where there must be one; perhaps itself."""
         try:
             return value if self.opener is None else self.opener.of(value, meter, decode)
-        except TooMuchError:
+        except TooCostly:
             return value
 
-    def take(self, value: Any, meter: JudgingMeter) -> tuple[Any, bool]:
+    def take(self, value: Any, meter: StepMeter) -> tuple[Any, bool]:
         """What is judged in place of the value, and whether that is what it must be."""
         try:
             if self.is_plain:
@@ -128,18 +128,18 @@ class Judge:
         except ValueError:
             return False
 
-    def issues(self, value: Any, meter: JudgingMeter) -> tuple[Issue, ...]:
+    def issues(self, value: Any, meter: StepMeter) -> tuple[Issue, ...]:
         """What is wrong, at most `MAX_ISSUES`: empty exactly where `take` accepts it."""
         try:
             found = dict.fromkeys(self._issues(value, meter))
-        except TooMuchError as error:
+        except TooCostly as error:
             return (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
         return tuple(found)[:MAX_ISSUES]
 
     def _meets_schema(self, value: Any) -> bool:
         return self.validator is None or surrogate_safe(self.validator.is_valid, value)
 
-    def _issues(self, value: Any, meter: JudgingMeter) -> Iterator[Issue]:
+    def _issues(self, value: Any, meter: StepMeter) -> Iterator[Issue]:
         if self.conformer is not None:
             value = self.conformer.of(value, meter)
         try:

@@ -42,11 +42,11 @@ def _check(name: str, number: object, most: int, expected: str) -> None:
         raise ContractError("not usable as a limit", path=f"/limits/{name}", found=number, expected=expected)
 
 
-class TooMuchError(ValueError):
+class TooCostly(ValueError):
     """It would take too much to judge a value."""
 
 
-class JudgingMeter:
+class StepMeter:
     """Counts the steps that judging one answer takes. Once they are spent, nothing more of it is judged.
 
     `name` is that of the contract, for the message.
@@ -65,11 +65,11 @@ class JudgingMeter:
         return self._wanted is not None
 
     def spend(self, steps: int) -> None:
-        """Count steps that are about to be taken. Raises `TooMuchError` where there are not so many left."""
+        """Count steps that are about to be taken. Raises `TooCostly` where there are not so many left."""
         if steps > self.left:
             self._wanted = self._wanted or self.most - self.left + steps
             self.left = 0
-            raise TooMuchError(self.message)
+            raise TooCostly(self.message)
         self.left -= steps
 
     def may_explain(self, steps: int) -> bool:

@@ -11,7 +11,7 @@ from trustgraph_prompt.contract.references import References
 _DEFINITIONS = ("$schema", "$defs", "definitions")
 
 
-def held_to(contract: Contract, *, items: bool = False) -> Mapping[str, Any] | None:
+def server_schema(contract: Contract, *, items: bool = False) -> Mapping[str, Any] | None:
     """The schema of the answer, the same whatever that says; None where there is none that servers take.
 
     They want an object at the root: of a list of objects it is one that holds the list, and is taken for the

@@ -12,7 +12,7 @@ import jsonschema_rs
 import orjson
 
 from trustgraph_prompt.contract.alternatives import Alternatives
-from trustgraph_prompt.contract.limits import MAX_CALL, MAX_STEPS, JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import MAX_CALL, MAX_STEPS, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.contract.validation_cost import ValidationCost
 from trustgraph_prompt.json_text.pointer import pointer
@@ -77,20 +77,20 @@ class Validator:
         parts = (values[start : start + at_once] for start in range(0, len(values), at_once))
         return all(map(self._list.is_valid, parts))
 
-    def effort(self, value: Any, characters: int | None = None) -> int:
+    def cost(self, value: Any, characters: int | None = None) -> int:
         """How many steps it takes to judge a value of so many `characters`, None where nobody counted them.
 
-        Raises `TooMuchError` for more than one call of native code may take.
+        Raises `TooCostly` for more than one call of native code may take.
         """
         if characters is not None and characters * self.widest <= MAX_CALL:
             return characters * self.widest
         steps = self._effort.of(value, MAX_CALL)
         if steps > MAX_CALL:
-            raise TooMuchError(_TOO_LARGE)
+            raise TooCostly(_TOO_LARGE)
         return steps
 
     def errors(
-        self, value: Any, meter: JudgingMeter, branch: Mapping[str, Any] | None = None
+        self, value: Any, meter: StepMeter, branch: Mapping[str, Any] | None = None
     ) -> Iterable[jsonschema_rs.ValidationError]:
         """What is wrong with a value that is not valid; only the first of it where that may be much.
 
@@ -100,12 +100,12 @@ class Validator:
         steps = effort.of(value, _EXPLAINED)
         if steps <= _EXPLAINED:
             if not meter.may_explain(_EXPLANATION * steps):
-                raise TooMuchError("does not meet the schema; there is too much of the answer to say where")
+                raise TooCostly("does not meet the schema; there is too much of the answer to say where")
             meter.spend(_EXPLANATION * steps)
             return compiled.iter_errors(value)
-        meter.spend(self.effort(value))
+        meter.spend(self.cost(value))
         if effort.has_alternatives:  # the first error would come with all of theirs
-            raise TooMuchError("does not meet the schema, and is too large to say where")
+            raise TooCostly("does not meet the schema, and is too large to say where")
         try:
             compiled.validate(value)
         except jsonschema_rs.ValidationError as error:
@@ -131,7 +131,7 @@ class Validator:
 
     def _is_valid(self, value: Any) -> bool:
         if not self._is_harmless(value) and self._effort.of(value, MAX_STEPS) > MAX_STEPS:
-            raise TooMuchError(_TOO_LARGE)
+            raise TooCostly(_TOO_LARGE)
         return self._compiled.is_valid(value)
 
     def _is_harmless(self, value: Any) -> bool:
@@ -184,7 +184,7 @@ _HALF = re.compile("[\ud800-\udfff]")
 def surrogate_safe(judge: Callable[[Any], T], value: Any) -> T:
     """What `judge` says of a value; of one with U+FFFD for each half of a pair where there are any.
 
-    Raises `TooMuchError` where that cannot be told.
+    Raises `TooCostly` where that cannot be told.
     """
     try:
         return judge(value)
@@ -201,7 +201,7 @@ def _whole(value: Any) -> Any:
     try:
         return _replaced(value)
     except RecursionError:
-        raise TooMuchError("nested too deep to be held against this schema") from None
+        raise TooCostly("nested too deep to be held against this schema") from None
 
 
 def _replaced(value: Any) -> Any:
@@ -213,5 +213,5 @@ def _replaced(value: Any) -> Any:
         return value
     made = {readable(name): _replaced(item) for name, item in value.items()}
     if len(made) < len(value):
-        raise TooMuchError("two keys differ in nothing but halves of surrogate pairs")
+        raise TooCostly("two keys differ in nothing but halves of surrogate pairs")
     return made

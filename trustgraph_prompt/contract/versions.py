@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from trustgraph_prompt.contract.conform import Decode
 from trustgraph_prompt.contract.explain import show
 from trustgraph_prompt.contract.judge import Judge
-from trustgraph_prompt.contract.limits import JudgingMeter
+from trustgraph_prompt.contract.limits import StepMeter
 from trustgraph_prompt.contract.schema import Schema, plain_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason
 
@@ -87,21 +87,21 @@ class Versions:
         judges = [self._unversioned, *(one.judge for one in self._versions.values())]
         return frozenset().union(*(judge.names for judge in judges))
 
-    def effort(self, value: Any, characters: int | None) -> int:
+    def cost(self, value: Any, characters: int | None) -> int:
         """How many steps the schemas take for a value, which is held against two of them at most."""
-        return 2 * self._widest.effort(value, characters)
+        return 2 * self._widest.cost(value, characters)
 
-    def conform(self, value: Any, meter: JudgingMeter) -> Any:
+    def conform(self, value: Any, meter: StepMeter) -> Any:
         """What is judged in place of the value."""
         judge, judged = self._chosen(value, meter)
         return value if judge is None else _unshown(judge.conform(judged, meter), judged, value)
 
-    def opened(self, value: Any, meter: JudgingMeter, decode: Decode) -> Any:
+    def opened(self, value: Any, meter: StepMeter, decode: Decode) -> Any:
         """The value with the lists and objects that strings say, as its version wants them."""
         judge, judged = self._chosen(value, meter)
         return value if judge is None else _unshown(judge.opened(judged, meter, decode), judged, value)
 
-    def take(self, value: Any, meter: JudgingMeter) -> tuple[Any, bool]:
+    def take(self, value: Any, meter: StepMeter) -> tuple[Any, bool]:
         """What is judged in place of the value, and whether that is what its version says."""
         judge, judged = self._chosen(value, meter)
         if judge is None:
@@ -113,12 +113,12 @@ class Versions:
         """Never asked: there is no one schema for all."""
         raise NotImplementedError
 
-    def issues(self, value: Any, meter: JudgingMeter) -> tuple[Issue, ...]:
+    def issues(self, value: Any, meter: StepMeter) -> tuple[Issue, ...]:
         """What is wrong: empty exactly where `take` accepts it."""
         judge, judged = self._chosen(value, meter)
         return (self._unsupported(value),) if judge is None else judge.issues(judged, meter)
 
-    def _chosen(self, value: Any, meter: JudgingMeter) -> tuple[Judge | None, Any]:
+    def _chosen(self, value: Any, meter: StepMeter) -> tuple[Judge | None, Any]:
         """The judge of a value, and what it is shown; none where the version is not supported."""
         if not isinstance(value, dict) or PROPERTY not in value:
             return self._unversioned, value
