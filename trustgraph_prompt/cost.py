@@ -1,4 +1,4 @@
-"""What answers cost, and what they may cost."""
+"""Token usage, prices and budgets."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["Budget", "Price", "Usage"]
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call, or of several together; None is "the provider did not say", which is not 0.
+    """The tokens of one or several calls; None if the provider did not report them, which is not 0.
 
-    Of the prompt's tokens, `cached_tokens` were read from the provider's own cache and
-    `cache_creation_tokens` written to it.
+    `cached_tokens` are the prompt tokens that were read from the provider's cache, `cache_creation_tokens`
+    those that were written to it.
     """
 
     prompt_tokens: int | None = None
@@ -33,12 +33,12 @@ class Usage:
 
     @property
     def tokens(self) -> int:
-        """How many were reported: the total, or its parts where they are more."""
+        """The total, or the sum of its parts if that is more; 0 if nothing was reported."""
         return max(self.total_tokens or 0, (self.prompt_tokens or 0) + (self.completion_tokens or 0))
 
     @classmethod
     def sum(cls, usages: Iterable[Usage]) -> Usage:
-        """All of them together; what none of them reported stays None."""
+        """Add up usages; what none of them reported stays None."""
         total = cls()
         for usage in usages:
             total += usage
@@ -47,9 +47,9 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Money for a million tokens.
+    """Prices per million tokens, in any currency.
 
-    `cached` is for tokens of the prompt that the provider had in its own cache; None is what others cost.
+    `cached` applies to prompt tokens from the provider's cache; None: the price of other prompt tokens.
     """
 
     prompt: float
@@ -57,11 +57,11 @@ class Price:
     cached: float | None = None
 
     def of(self, usage: Usage) -> float:
-        """What `usage` costs; of a total, what is in neither of its parts costs the dearer price."""
+        """The cost of `usage`. Tokens that are only part of the total cost the higher of the two prices."""
         prompt, completion = usage.prompt_tokens or 0, usage.completion_tokens or 0
         unsplit = usage.tokens - prompt - completion
-        dearer = max(self.prompt, self.completion)
-        cost = prompt * self.prompt + completion * self.completion + unsplit * dearer
+        higher = max(self.prompt, self.completion)
+        cost = prompt * self.prompt + completion * self.completion + unsplit * higher
         if self.cached is not None:
             cost -= min(usage.cached_tokens or 0, prompt) * (self.prompt - self.cached)
         return cost / 1_000_000
@@ -69,12 +69,12 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a request may cost; None is unlimited.
+    """The limits of a request; None is unlimited.
 
-    `attempts`: how often the question is put. `tokens`: over all calls, prompts and answers.
-    `seconds`: from the publishing of the request. `money`: in the unit of the prices. `work_seconds`: from
-    when the question is put; whoever puts it again has as many. `characters`: of one answer, its thinking
-    included; what is longer is cut.
+    `attempts`: how often the model is asked. `tokens`: of all calls, prompts and answers. `seconds`: from the
+    publish time of the request. `money`: in the currency of the prices. `work_seconds`: from the first call;
+    a redelivered request starts again. `characters`: of one answer with its thinking; a longer answer is
+    truncated.
     """
 
     attempts: int | None = None

@@ -205,7 +205,7 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
         ),
         (
             'prompt a: "x"\n    example:\n        answer: "y"\n        reason: odd\n',
-            ["4:17 /reason: it is none of the allowed values"],
+            ["4:17 /reason: it is not one of the allowed values"],
         ),
         ('prompt a: "{{"\nprompt b: "{%"\n', ["1:11: line 1: ", "2:11: line 1: "]),
     ],

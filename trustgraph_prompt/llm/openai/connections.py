@@ -50,7 +50,7 @@ def proxy_for(url: URL) -> Proxy | None:
         shown = found.rpartition("@")[2]
         name = f"{url.scheme.upper()}_PROXY"
         raise ConfigError(
-            f"the URL of the proxy is not valid: {http_urls.refusal(found if '://' in found else f'http://{found}')}",
+            f"the URL of the proxy is not valid: {http_urls.why_invalid(found if '://' in found else f'http://{found}')}",
             where=name,
             found=shown,
             expected="http://host:port or the like",
