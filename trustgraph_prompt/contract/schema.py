@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema_rs
 import orjson
 
-from trustgraph_prompt.contract.explain import why
+from trustgraph_prompt.contract.explain import issue_of
 from trustgraph_prompt.contract.references import BY_NAME, ONE_OR_MORE, Path, References
 from trustgraph_prompt.contract.validator import Validator
 from trustgraph_prompt.errors import ContractError, excerpt
@@ -117,7 +117,7 @@ def _not_usable(error: jsonschema_rs.ValidationError) -> ContractError:
         return ContractError(message, path=path, found=error.instance, expected=expected)
     if error.instance_path[-1:] == ["type"] and error.kind.name in ("anyOf", "enum"):
         check_types(error.instance, path)
-    return ContractError(why(error).message, path=path)
+    return ContractError(issue_of(error).message, path=path)
 
 
 class _Copy:

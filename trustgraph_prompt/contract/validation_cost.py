@@ -8,7 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from typing import Any
 
-from trustgraph_prompt.contract.alternatives import are_told_by_a_word
+from trustgraph_prompt.contract.alternatives import have_string_tag
 from trustgraph_prompt.contract.limits import MAX_CALL, MAX_STEPS, VALUE
 from trustgraph_prompt.contract.references import BY_NAME, References, within
 from trustgraph_prompt.errors import ContractError
@@ -225,9 +225,7 @@ class _Graph:
         return node
 
     def _tells_one(self, keyword: str, held: Any) -> bool:
-        return (
-            self._rules_out and keyword in ("anyOf", "oneOf") and are_told_by_a_word(held, self._references)
-        )
+        return self._rules_out and keyword in ("anyOf", "oneOf") and have_string_tag(held, self._references)
 
     def _check_base(self, schema: Mapping[str, Any]) -> None:
         base = self._references.base_of(schema)
