@@ -144,11 +144,11 @@ def test_a_rule_that_cannot_be_evaluated_is_broken_and_says_why(rule: str, value
         ("a is divisibleby 2", "`divisibleby` is not available"),
         ("a[1:2]", "slice is not available"),
         ("{'a': 1}", "dict is not available"),
-        ("a >", "this is no rule"),
-        ("", "this is no rule"),
-        ("a }} {{ b", "this is no rule"),
-        ("[x for x in a]", "this is no rule"),
-        ("(" * 1_000, "this is no rule"),
+        ("a >", "invalid rule"),
+        ("", "invalid rule"),
+        ("a }} {{ b", "invalid rule"),
+        ("[x for x in a]", "invalid rule"),
+        ("(" * 1_000, "invalid rule"),
         ("a" * 3_000, "too long"),
         ("+".join("a" * 150), "too large"),
         ("not " * 400 + "a", "too large"),
@@ -166,7 +166,7 @@ def test_what_rules_cannot_say_is_refused_on_load(rule: str, said: str) -> None:
     "written", [5, None, [], {"message": "m"}, {"rule": 5}, {"rule": "a", "if": "b"}, ["a", 1]]
 )
 def test_what_is_no_invariant_is_refused(written: Any) -> None:
-    with pytest.raises(ContractError, match="this is no invariant"):
+    with pytest.raises(ContractError, match="invalid invariant"):
         Contract.from_schema(None, invariants=[written])
 
 

@@ -192,7 +192,7 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
         ),
         (
             'prompt a expecting any: "x"\n    invariants: [{rule: "a +"}]\n',
-            ["2:18 /invariants/0: this is no rule"],
+            ["2:18 /invariants/0: invalid rule"],
         ),
         ('prompt "": "x"\n', ["1:8: a prompt has a name"]),
         (

@@ -74,6 +74,11 @@ def type_of(value: Any) -> str:
     return _TYPES[type(value)]
 
 
+def is_same(left: Any, right: Any) -> bool:
+    """Whether two values are equal in JSON, where true is not 1."""
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
 def _from_text(text: str, types: frozenset[str]) -> Any:
     if len(text) > _LONGEST:
         return text
