@@ -307,12 +307,12 @@ def test_what_is_no_object_has_no_version(value: Any) -> None:
 @pytest.mark.parametrize(
     ("versions", "path", "said"),
     [
-        ({}, "/versions", "no usable versions"),
+        ({}, "/versions", "invalid versions"),
         ({"1": V1}, "/versions", 'expected such as "1.0"'),
         ({1.0: V1}, "/versions", 'expected such as "1.0"'),
-        ([V1], "/versions", "no usable versions"),
+        ([V1], "/versions", "invalid versions"),
         ({"1.0": {"type": "strin"}}, "/versions/1.0/type", "'string'"),
-        ({"1.0": 5}, "/versions/1.0", "the schema is none"),
+        ({"1.0": 5}, "/versions/1.0", "not a JSON Schema"),
         ({f"{n}.0": True for n in range(1_000)}, "/versions", "1 to 50 versions"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The verdict on one value: by a schema, and by what a contract says beyond it."""
+"""The verdict on one value: by its schema, its rules and its class."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from trustgraph_prompt.errors import Issue, Reason
 
 Extra = Literal["forbid", "ignore"]
 
-# Steps for each character of a value, about; those for each subschema that may meet it come first.
-_EXPLAINING = 100  # each may find an error; of a schema as people write them, only a few do
-_USUAL = 4
-_TRYING = 60
-_LOOKING = 50
-_RULE = 40
-_BUILDING = 60
+# Approximate steps for each character of a value.
+_EXPLAINING = 100  # for each subschema that may find an error, beyond the few of usual schemas
+_USUAL = 4  # subschemas
+_TRYING = 60  # for each subschema, to conform a value
+_VISITING = 50  # to conform a value
+_RULE = 40  # for each rule
+_BUILDING = 60  # to make an instance
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Judges values: without `validator` every JSON value fits, and then the rules decide.
+    """Conforms and validates values. Without `validator`, every JSON value meets the schema.
 
-    `also` says what is wrong with a value that all of these accept.
+    `also` returns further issues of a value that meets the schema and the rules. `demand` estimates the steps
+    for each character with everything that is done, `widest` is the maximum for the schema alone.
     """
 
     rules: tuple[InvariantRule, ...] = ()
@@ -41,9 +42,7 @@ class Judge:
     also: Callable[[Any], tuple[Issue, ...]] | None = None
     is_plain: bool = field(init=False)
     widest: int = field(init=False)
-    """Steps for each character of a value, at most."""
     demand: int = field(init=False)
-    """The same, about, with all that is done beyond the schema."""
 
     def __post_init__(self) -> None:
         is_plain = not (self.rules or self.conformer or self.stripper or self.also)
@@ -54,7 +53,7 @@ class Judge:
             widest, explained = self.validator.widest, self.validator.widest_explained
         object.__setattr__(self, "widest", widest)
         judging = widest + _EXPLAINING * max(explained - _USUAL, 0)
-        conforming = sum(map(bool, conformers)) * (_LOOKING + _TRYING * explained)
+        conforming = sum(map(bool, conformers)) * (_VISITING + _TRYING * explained)
         beyond = _RULE * len(self.rules) + _BUILDING * (self.also is not None)
         object.__setattr__(self, "demand", judging + conforming + beyond)
 
@@ -67,7 +66,7 @@ class Judge:
         rules: tuple[InvariantRule, ...],
         depth: int,
     ) -> Judge:
-        """The judge of a schema. Raises `ContractError`."""
+        """Compile a schema. Raises `ContractError`."""
         if schema is None:
             return cls(rules)
         validator = compile_schema(schema, depth)
@@ -82,29 +81,29 @@ class Judge:
 
     @property
     def names(self) -> frozenset[str]:
-        """The names of all properties that the schema declares anywhere."""
+        """The names of all properties that the schema declares at any level."""
         return frozenset() if self.validator is None else self.validator.names
 
     def cost(self, value: Any, characters: int | None) -> int:
-        """How many steps the schema takes for a value. Raises `TooCostly`, as `Validator.cost`."""
+        """The steps to validate a value. Raises `TooCostly`, as `Validator.cost`."""
         return 0 if self.validator is None else self.validator.cost(value, characters)
 
     def conform(self, value: Any, meter: StepMeter) -> Any:
-        """What is judged in place of the value; the value itself where that would take too much."""
+        """Conform a value; return it unchanged if that would take too much."""
         try:
             return value if self.conformer is None else self.conformer.of(value, meter)
         except TooCostly:
             return value
 
     def opened(self, value: Any, meter: StepMeter, decode: Decode) -> Any:
-        """The value with the lists and objects that strings say where there must be one; perhaps itself."""
+        """Decode the strings that hold a list or an object where the schema expects one."""
         try:
             return value if self.opener is None else self.opener.of(value, meter, decode)
         except TooCostly:
             return value
 
     def take(self, value: Any, meter: StepMeter) -> tuple[Any, bool]:
-        """What is judged in place of the value, and whether that is what it must be."""
+        """Conform a value, and say whether the result is accepted."""
         try:
             if self.is_plain:
                 return value, self._meets_schema(value)
@@ -116,11 +115,11 @@ class Judge:
                 and next(failures(self.rules, value, meter), None) is None
                 and not (self.also and self.also(value))
             )
-        except ValueError:  # it would take too much to tell
+        except ValueError:  # too costly
             return value, False
 
     def accepts_plainly(self, values: list[Any], at_once: int | None = None) -> bool:
-        """Whether the schema, which is all there is, accepts each of the values."""
+        """Whether all values are accepted by a judge with nothing but a schema (`is_plain`)."""
         if self.validator is None:
             return True
         try:
@@ -129,7 +128,7 @@ class Judge:
             return False
 
     def issues(self, value: Any, meter: StepMeter) -> tuple[Issue, ...]:
-        """What is wrong, at most `MAX_ISSUES`: empty exactly where `take` accepts it."""
+        """The issues of a value, at most `MAX_ISSUES`; empty exactly if `take` accepts it."""
         try:
             found = dict.fromkeys(self._issues(value, meter))
         except TooCostly as error:
@@ -144,14 +143,14 @@ class Judge:
             value = self.conformer.of(value, meter)
         try:
             fits = self._meets_schema(value)
-        except ValueError:  # the explanation will say so
+        except ValueError:  # too costly, as the explanation will say
             fits = False
         if not fits and self.validator is not None:
             yield from explain(self.validator, value, meter)
         if self.stripper is not None and (stripped := self.stripper.of(value, meter)) is not value:
             fits = False
             yield from unexpected(value, stripped)
-        if fits:  # a rule is about what is there as it should be
+        if fits:  # rules apply to valid values only
             for message in failures(self.rules, value, meter):
                 fits = False
                 yield Issue(Reason.INVARIANT_VIOLATION, message)
