@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 __all__ = ["Budget", "Price", "Usage"]
 
@@ -23,13 +23,8 @@ class Usage:
     cache_creation_tokens: int | None = None
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            _sum(self.prompt_tokens, other.prompt_tokens),
-            _sum(self.completion_tokens, other.completion_tokens),
-            _sum(self.total_tokens, other.total_tokens),
-            _sum(self.cached_tokens, other.cached_tokens),
-            _sum(self.cache_creation_tokens, other.cache_creation_tokens),
-        )
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Usage(*(b if a is None else a if b is None else a + b for a, b in pairs))
 
     @property
     def tokens(self) -> int:
@@ -83,7 +78,3 @@ class Budget:
     money: float | None = None
     work_seconds: float | None = None
     characters: int | None = 1_000_000
-
-
-def _sum(a: int | None, b: int | None) -> int | None:
-    return b if a is None else a if b is None else a + b

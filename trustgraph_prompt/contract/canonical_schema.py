@@ -266,7 +266,9 @@ class _Unfolding:
 
     def __init__(self, root: dict[str, Any], chooses: bool) -> None:
         self._references = References(root)
-        self._trail = self._references.trail(_reference_alone)
+        self._trail = self._references.trail(
+            lambda schema: schema["$ref"] if schema.keys() - _DEFINITIONS == {"$ref"} else None
+        )
         self._chooses = chooses
         self._steps = self._written = 0
         self._known: dict[str, str] = {}
@@ -312,10 +314,6 @@ class _Unfolding:
             digests.sort()
         level = min((level for _, level in found.values()), default=len(above))
         return [keyword, isinstance(value, list), digests], level
-
-
-def _reference_alone(schema: Mapping[str, Any]) -> Any:
-    return schema["$ref"] if schema.keys() - _DEFINITIONS == {"$ref"} else None
 
 
 def _text(value: Any) -> str:

@@ -172,7 +172,7 @@ class Contract:
         `from_schema`. `build` makes instances of the type.
 
         Raises `ContractError` with the class and field that have no JSON Schema, and for a union of classes
-        in which one class accepts everything that a later one accepts, so that this one is never built.
+        with equal schemas, of which only the first would be built.
         """
         from trustgraph_prompt.contract.types import describe
 

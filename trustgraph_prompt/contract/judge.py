@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from trustgraph_prompt.contract.conform import Conformer, Decode
@@ -26,12 +26,11 @@ _RULE = 40  # for each rule
 _BUILDING = 60  # to make an instance
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Judge:
     """Conforms and validates values. Without `validator`, every JSON value meets the schema.
 
-    `also` returns further issues of a value that meets the schema and the rules. `demand` estimates the steps
-    for each character with everything that is done, `widest` is the maximum for the schema alone.
+    `also` returns further issues of a value that meets the schema and the rules.
     """
 
     rules: tuple[InvariantRule, ...] = ()
@@ -40,22 +39,25 @@ class Judge:
     stripper: Conformer | None = None
     opener: Conformer | None = None
     also: Callable[[Any], tuple[Issue, ...]] | None = None
-    is_plain: bool = field(init=False)
-    widest: int = field(init=False)
-    demand: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        is_plain = not (self.rules or self.conformer or self.stripper or self.also)
-        object.__setattr__(self, "is_plain", is_plain)
-        conformers = (self.conformer, self.stripper)
-        widest, explained = 0, 0
-        if self.validator is not None:
-            widest, explained = self.validator.widest, self.validator.widest_explained
-        object.__setattr__(self, "widest", widest)
-        judging = widest + _EXPLAINING * max(explained - _USUAL, 0)
-        conforming = sum(map(bool, conformers)) * (_VISITING + _TRYING * explained)
-        beyond = _RULE * len(self.rules) + _BUILDING * (self.also is not None)
-        object.__setattr__(self, "demand", judging + conforming + beyond)
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether the schema alone decides."""
+        return not (self.rules or self.conformer or self.stripper or self.also)
+
+    @cached_property
+    def widest(self) -> int:
+        """The maximum number of steps for each character, for the schema alone."""
+        return 0 if self.validator is None else self.validator.widest
+
+    @cached_property
+    def demand(self) -> int:
+        """About how many steps each character takes, with everything that is done."""
+        explained = 0 if self.validator is None else self.validator.widest_explained
+        conformers = (self.conformer is not None) + (self.stripper is not None)
+        validating = self.widest + _EXPLAINING * max(explained - _USUAL, 0)
+        conforming = conformers * (_VISITING + _TRYING * explained)
+        return validating + conforming + _RULE * len(self.rules) + _BUILDING * (self.also is not None)
 
     @classmethod
     def of(

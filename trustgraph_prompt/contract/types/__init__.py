@@ -1,4 +1,4 @@
-"""Types as contracts: dataclasses and Pydantic models as JSON Schemas, and values as their instances."""
+"""Python types as contracts: makes JSON Schemas of dataclasses and Pydantic models, and builds instances."""
 
 from __future__ import annotations
 
