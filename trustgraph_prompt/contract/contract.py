@@ -8,22 +8,21 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 from operator import is_
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
 from trustgraph_prompt.contract.alternatives import branches_of, declares, discriminator_of
-from trustgraph_prompt.contract.canonical_schema import digest, shown
+from trustgraph_prompt.contract.canonical_schema import JsonSchema, digest, shown
 from trustgraph_prompt.contract.conform import Decode, decoded
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.grounded_keys import Sources
 from trustgraph_prompt.contract.instructions import PLAIN, Wording
-from trustgraph_prompt.contract.invariants import Invariant, InvariantRule, rules
+from trustgraph_prompt.contract.invariants import Invariant, rules
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import MAX_CALL, Limits, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.contract.schema import Schema, plain_schema
-from trustgraph_prompt.contract.versions import PROPERTY, Version, Versioned, Versions, parse_versions
+from trustgraph_prompt.contract.versions import PROPERTY, Versions, names_version, parse_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason, StructuredOutputInvalid, excerpt
-from trustgraph_prompt.json_text.pointer import pointer
 
 if TYPE_CHECKING:
     from trustgraph_prompt.contract.grounding import Grounded
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
 Format = Literal["text", "json", "jsonl"]
 """The format of an answer: plain text, one JSON value, or one JSON object per line."""
-
-JsonSchema = Mapping[str, Any] | bool
 
 Fences = Literal["any", "strict", "one"]
 """How the value of a json answer is found among code fences.
@@ -133,13 +130,22 @@ class Contract:
             )
         plain = None if schema is None else plain_schema(schema)
         by_version = {} if versions is None else parse_versions(versions)
-        sources = _take_sources(plain, by_version)
-        settings = _Settings(extra, bool(coerce), compiled, limits.depth)
-        judge = settings.judge_versions(by_version, plain) if by_version else settings.judge(plain)
         unversioned = plain
         if plain is None and by_version:
             oldest_first = list(by_version.values())
             unversioned, plain = oldest_first[0], oldest_first[-1]
+        by_any_version = ((None, unversioned), *by_version.items())
+        sources = Sources.take({version: each for version, each in by_any_version if isinstance(each, dict)})
+
+        def judge_of(schema: Schema | None, extra: Extra | None) -> Judge:
+            return Judge.of(schema, extra, bool(coerce), compiled, limits.depth)
+
+        judge: Judge | Versions
+        if by_version:
+            judge = Versions.of(by_version, unversioned, extra, judge_of)
+        else:
+            judge = judge_of(plain, extra)
+        branches = branches_of(plain, References(plain)) if isinstance(plain, dict) else []
         contract = cls(
             format=format,
             schema=plain,
@@ -152,7 +158,7 @@ class Contract:
             invariants=written,
             versions={str(version): of_version for version, of_version in by_version.items()} or None,
             limits=limits,
-            discriminator=_discriminator(plain),
+            discriminator=discriminator_of(branches),
             sources=sources,
             _judge=judge,
         )
@@ -452,40 +458,13 @@ class Contract:
             "fences": self.fences,
             "invariants": self.invariants,
             "versions": {
-                version: (of(schema), of(schema, _extra_of_newer(self.extra)), _names_version(schema))
+                version: (of(schema), of(schema, self.extra or "ignore"), names_version(schema))
                 for version, schema in (self.versions or {}).items()
             },
             "limits": asdict(self.limits),
             **({} if self.sources is None else {"sources": self.sources.said}),
         }
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
-
-
-class _Settings(NamedTuple):
-    """The settings of validation that are the same for all schemas of a contract."""
-
-    extra: Extra | None
-    coerce: bool
-    rules: tuple[InvariantRule, ...]
-    depth: int
-
-    def judge(self, schema: Schema | None) -> Judge:
-        return Judge.of(schema, self.extra, self.coerce, self.rules, self.depth)
-
-    def judge_versions(self, schemas: Mapping[Version, Schema], unversioned: Schema | None) -> Versions:
-        oldest = next(iter(schemas.values()))
-        return Versions(
-            {version: self.versioned(schema, version) for version, schema in schemas.items()},
-            self.judge(oldest if unversioned is None else unversioned),
-        )
-
-    def versioned(self, schema: Schema, version: Version) -> Versioned:
-        try:
-            judge = self.judge(schema)
-        except ContractError as error:
-            raise error.at("", pointer(("versions", str(version)))) from None
-        newer = judge if self.extra else self._replace(extra=_extra_of_newer(self.extra)).judge(schema)
-        return Versioned(judge, newer, _names_version(schema))
 
 
 def _built(build: Build, value: Any) -> tuple[Any, tuple[Issue, ...], BaseException | None]:
@@ -500,16 +479,6 @@ def _built(build: Build, value: Any) -> tuple[Any, tuple[Issue, ...], BaseExcept
         return None, (Issue(Reason.SCHEMA_VALUE_ERROR, "nested too deep for instances"),), None
 
 
-def _extra_of_newer(extra: Extra | None) -> Extra:
-    """How extra keys are handled in values of a newer minor version, which may add some."""
-    return extra or "ignore"
-
-
-def _names_version(schema: JsonSchema) -> bool:
-    """Whether the schema mentions the property `schema_version`, apart from remarks such as examples."""
-    return f'"{PROPERTY}"' in json.dumps(shown(schema, extra=None, coerce=False))
-
-
 def _naming_version(schema: JsonSchema, version: str) -> JsonSchema:
     """The schema with `schema_version` required: a value without it would be validated as the oldest."""
     keywords = schema if isinstance(schema, Mapping) else {}
@@ -520,19 +489,9 @@ def _naming_version(schema: JsonSchema, version: str) -> JsonSchema:
     return {"type": "object", **keywords, "properties": properties, "required": required}
 
 
-def _discriminator(schema: Schema | None) -> str | None:
-    return discriminator_of(branches_of(schema, References(schema))) if isinstance(schema, dict) else None
-
-
-def _take_sources(schema: Schema | None, versions: Mapping[Version, Schema]) -> Sources | None:
-    oldest = next(iter(versions.values()), None)
-    by_version = [(None, oldest if schema is None else schema), *versions.items()]
-    return Sources.take({version: each for version, each in by_version if isinstance(each, dict)})
-
-
 def _check(what: str, path: str, found: object, known: tuple[object, ...]) -> None:
     if found not in known:
-        expected = ", ".join("nothing" if value is None else str(value) for value in known[:-1])
+        expected = ", ".join(map(str, known[:-1]))
         raise ContractError(f"unknown {what}", path=path, found=found, expected=f"{expected} or {known[-1]}")
 
 

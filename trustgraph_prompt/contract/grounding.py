@@ -10,7 +10,8 @@ from functools import cached_property
 from itertools import islice
 from typing import Any, Final
 
-from trustgraph_prompt.contract.contract import Contract, JsonSchema
+from trustgraph_prompt.contract.canonical_schema import JsonSchema
+from trustgraph_prompt.contract.contract import Contract
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.grounded_keys import Source
 from trustgraph_prompt.contract.limits import TooCostly

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from trustgraph_prompt.contract.canonical_schema import JsonSchema, shown
 from trustgraph_prompt.contract.conform import Decode
 from trustgraph_prompt.contract.explain import show
-from trustgraph_prompt.contract.judge import Judge
+from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import StepMeter
 from trustgraph_prompt.contract.schema import Schema, plain_versions
 from trustgraph_prompt.errors import ContractError, Issue, Reason
+from trustgraph_prompt.json_text.pointer import pointer
 
 PROPERTY = "schema_version"
 """The property that names the version."""
@@ -72,6 +75,25 @@ class Versions:
     """
 
     is_plain = False
+
+    @classmethod
+    def of(
+        cls,
+        schemas: Mapping[Version, Schema],
+        unversioned: Schema | None,
+        extra: Extra | None,
+        judge_of: Callable[[Schema | None, Extra | None], Judge],
+    ) -> Versions:
+        """Compile the schemas with `judge_of`. Raises `ContractError` with the version."""
+        versions = {}
+        for version, schema in schemas.items():
+            try:
+                judge = judge_of(schema, extra)
+            except ContractError as error:
+                raise error.at("", pointer(("versions", str(version)))) from None
+            newer = judge if extra else judge_of(schema, "ignore")  # a newer version may add keys
+            versions[version] = Versioned(judge, newer, names_version(schema))
+        return cls(versions, judge_of(unversioned, extra))
 
     def __init__(self, versions: Mapping[Version, Versioned], unversioned: Judge) -> None:
         self._versions = versions
@@ -136,6 +158,11 @@ class Versions:
         elif version != named:
             shown = {**value, PROPERTY: str(version)}
         return (newer if version < named and not judge.take(shown, meter)[1] else judge), shown
+
+
+def names_version(schema: JsonSchema) -> bool:
+    """Whether the schema mentions the property `schema_version`, apart from remarks such as examples."""
+    return f'"{PROPERTY}"' in json.dumps(shown(schema, extra=None, coerce=False))
 
 
 def nearest(named: Version, versions: Iterable[Version]) -> Version | None:
