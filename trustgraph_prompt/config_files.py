@@ -213,7 +213,7 @@ def _explain(problem: ValidationError, inner: Mapping[str, Any]) -> tuple[str, s
         case "maximum":
             return "it is too large", f"at most {wanted:,}"
         case "minLength" | "minItems" | "minProperties" if not found:
-            return "it is empty", f"at least {wanted} {_COUNTED[problem.validator]}"
+            return "it is empty", f"at least {wanted} {_COUNTED[problem.validator]}{'s' * (wanted != 1)}"
         case "maxLength":
             return "it is too long", f"at most {wanted:,} characters"
         case "uniqueItems":

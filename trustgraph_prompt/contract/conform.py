@@ -172,7 +172,10 @@ class _Walk:
     def _try(self, branch: Schema, value: Any, base: SchemasAt) -> tuple[Schema, Any]:
         made = self._apply(value, self._decided(value, self._map.place((branch,)), base))
         self._spend(_TRY)
-        self._spend_on(made)
+        level = [made]
+        while level:
+            self._spend(len(level) * self._verdict)
+            level = list(chain.from_iterable(map(within, level)))
         return branch, made
 
     def _fit_together(self, branches: list[Schema], value: Any, base: SchemasAt) -> bool:
@@ -188,12 +191,6 @@ class _Walk:
         if made is value:
             return 0 if value in self._map.place((branch,)).target.literals else 2
         return 1 if made is None else 3
-
-    def _spend_on(self, value: Any) -> None:
-        level = [value]
-        while level:
-            self._spend(len(level) * self._verdict)
-            level = list(chain.from_iterable(map(within, level)))
 
     def _spend(self, looks: int) -> None:
         self._looks += looks

@@ -370,11 +370,10 @@ class Contract:
         try:
             for item in [value] if items is None else items:
                 meter.spend(self._judge.cost(item, characters))
-            found = (
-                self._judge.issues(value, meter)
-                if items is None
-                else tuple(islice(self._issues_of_items(items, meter), MAX_ISSUES))
-            )
+            if items is None:
+                found = self._judge.issues(value, meter)
+            else:
+                found = tuple(islice(self._issues_of_items(items, meter), MAX_ISSUES))
         except TooCostly as error:
             found = (Issue(Reason.SCHEMA_VALUE_ERROR, str(error)),)
         return (Issue(Reason.EFFORT_SPENT, meter.message),) if meter.is_spent else found

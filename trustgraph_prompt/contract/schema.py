@@ -102,7 +102,10 @@ def _contract_error(error: jsonschema_rs.ValidationError) -> ContractError:
     path = pointer(error.instance_path)
     if error.kind.name == "$ref":
         return ContractError(
-            excerpt(error.message, MAX_MESSAGE), path=path, found=error.instance, expected="no other document"
+            excerpt(error.message, MAX_MESSAGE),
+            path=path,
+            found=error.instance,
+            expected="a reference within the schema",
         )
     if error.kind.name == "format":
         pattern = str(error.instance)
@@ -145,7 +148,8 @@ class _Copy:
     def _part(self, value: Any, path: Path, step: str | int) -> Any:
         self._values += 1
         if self._values > MAX_NODES:
-            raise ContractError("the schema is too large", expected=f"at most {MAX_NODES} values in it")
+            expected = f"at most {MAX_NODES:,} values in it"
+            raise ContractError("the schema is too large", found="more", expected=expected)
         return value if type(value) in _SCALARS else self.of(value, (*path, step))
 
 
