@@ -1,4 +1,4 @@
-"""What takes long, beside the event loop, which goes on meanwhile."""
+"""Runs long computations in a thread, so that the event loop goes on."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import TypeVar
 T = TypeVar("T")
 
 AT_ONCE = 4_000_000
-"""Steps taken on the event loop, 20 ms where they are hostile; `reader.reading` counts those of an answer."""
+"""Steps that may be taken on the event loop: at most about 20 ms. `reader.reading` estimates the steps."""
 
 _thread = ThreadPoolExecutor(1, thread_name_prefix="beside the loop")
-"""One thread: several would together leave the event loop little."""
+"""One thread only: several would compete with the event loop for the interpreter lock."""
 
 
 async def beside(work: Callable[[], T], steps: int | None = None) -> T:
-    """What comes of `work`, which is done at once if it takes few `steps`: None where nobody knows how many.
+    """Run `work` and return its result: in the thread, or at once if it takes at most `AT_ONCE` steps.
 
-    Raises what it raises. Who is cancelled leaves the work to its end, which nobody hears of.
+    `steps` is None if unknown. Raises what `work` raises. If the caller is cancelled, `work` runs to its end
+    and its result is dropped.
     """
     if steps is not None and steps <= AT_ONCE:
         return work()

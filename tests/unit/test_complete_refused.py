@@ -362,12 +362,12 @@ class TestSchema:
             ({"type": ["object", "null"]}, "response_schema.type: expected object at the root"),
             ({"type": "object", "required": "a"}, "response_schema: /required: "),
             ({"$ref": "#/$defs/none"}, "response_schema: /$ref: unknown reference"),
-            ({"$ref": "#"}, "response_schema: a reference leads back to itself"),
+            ({"$ref": "#"}, "response_schema: circular reference"),
             (
                 {"type": "object", "properties": {"a": {"$ref": "http://x/"}}},
                 "response_schema: /properties/a",
             ),
-            ({"type": "object", 7: 8}, "response_schema: a key is no string"),
+            ({"type": "object", 7: 8}, "response_schema: a key is not a string"),
             *(
                 (kind, "expected a JSON Schema of an object, a dataclass, a Pydantic model or a Contract")
                 for kind in (int, list[Point], dict[str, int], Point | None, Point(1))

@@ -9,7 +9,7 @@ import pytest
 
 from trustgraph_prompt.ask.messages import object_correction
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.instructions import MAX_SAID
+from trustgraph_prompt.contract.instructions import MAX_TEXT
 from trustgraph_prompt.prompts import Question
 from trustgraph_prompt.reader import read
 
@@ -338,7 +338,7 @@ WIDE: dict[str, Any] = {
 )
 @pytest.mark.parametrize("options", [{}, LINES], ids=["json", "jsonl"])
 def test_the_instructions_are_bounded(schema: Any, options: Any) -> None:
-    assert 100 < len(told(schema, **options)) < 2 * MAX_SAID + 2_000
+    assert 100 < len(told(schema, **options)) < 2 * MAX_TEXT + 2_000
 
 
 def test_of_too_many_keys_the_first_are_told() -> None:

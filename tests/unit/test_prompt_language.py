@@ -199,7 +199,7 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
         ),
         (
             'prompt a expecting any: "x"\n    invariants: [{rule: "a +"}]\n',
-            ["2:18 /invariants/0: this is no rule"],
+            ["2:18 /invariants/0: invalid rule"],
         ),
         ('prompt "": "x"\n', ["1:8: the prompt has no name"]),
         (
@@ -212,7 +212,7 @@ def test_schemas_of_several_kinds_are_told_apart(file: Path) -> None:
         ),
         (
             'prompt a: "x"\n    example:\n        answer: "y"\n        reason: odd\n',
-            ["4:17 /reason: it is none of the allowed values"],
+            ["4:17 /reason: it is not one of the allowed values"],
         ),
         ('prompt a: "{{"\nprompt b: "{%"\n', ["1:12: `{{` is not closed", "2:12: `{%` is not closed"]),
     ],

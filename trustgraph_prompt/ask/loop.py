@@ -18,7 +18,7 @@ from trustgraph_prompt.ask.messages import Feedback
 from trustgraph_prompt.ask.plan import Plan
 from trustgraph_prompt.ask.step import Reply, Step
 from trustgraph_prompt.background import beside
-from trustgraph_prompt.contract.server_schema import held_to
+from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, ProviderPaused, Reason, without_frames
 from trustgraph_prompt.llm import Call, Provider, RetryPolicy
@@ -173,7 +173,7 @@ class _Calls:
         call = Call(
             messages,
             config=step.config.at_most(allowed),
-            response_schema=held_to(contract, items=self._prompt.native_items),
+            response_schema=server_schema(contract, items=self._prompt.native_items),
             schema_in_words=step.schema_in_words,
             labels={"prompt": self._prompt.id, "call": str(len(self.collected.calls) + 1), "why": why},
         )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.server_schema import held_to
+from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.errors import Reason, excerpt
 from trustgraph_prompt.json_text import locate
 from trustgraph_prompt.llm import Message
@@ -148,7 +148,7 @@ def repair(answer: str, outcome: Outcome, rejected: Sequence[Rejected]) -> list[
 
 def _form(contract: Contract) -> str:
     """The form of the answer, unless the provider receives the schema and tells the model if need be."""
-    instructions = contract.instructions() if held_to(contract) is None else ""
+    instructions = contract.instructions() if server_schema(contract) is None else ""
     return f"\n\n{instructions}" if instructions else ""
 
 

@@ -1,4 +1,4 @@
-"""Scalars that came in another type than the schema says: converted where nothing is lost (seed 4)."""
+"""Converts scalars to the type that the schema declares, if nothing is lost (weakincentives)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _BOOLEANS = {"true": True, "false": False}
 _NULLS = ("null", "none")
-_LONGEST = 4_300  # digits; Python reads no longer integers
-_EXACT = 2**53  # beyond, a float stands for many integers
+_LONGEST = 4_300  # digits, the limit of Python for integers
+_EXACT = 2**53  # beyond, several integers have the same float
 
-_KEPT = frozenset(("string", "object", "array"))
+_UNCONVERTED = frozenset(("string", "object", "array"))
 _REMARKS = frozenset(("type", "title", "description", "default", "examples", "$comment"))
 _TYPES: dict[type, str] = {
     str: "string",
@@ -29,14 +29,14 @@ _TYPES: dict[type, str] = {
 
 
 class Target(NamedTuple):
-    """What a scalar is to become: one of `types`, or any where that is None; `literals` stay as they are."""
+    """The types that a scalar may be converted to, None for any; strings in `literals` stay as they are."""
 
     types: frozenset[str] | None
     literals: tuple[Any, ...]
 
     @classmethod
     def of(cls, schemas: Iterable[Mapping[str, Any]]) -> Target:
-        """What all of the schemas say together."""
+        """The target that meets all of the schemas."""
         types: frozenset[str] | None = None
         literals: tuple[Any, ...] = ()
         for schema in schemas:
@@ -52,11 +52,11 @@ class Target(NamedTuple):
 
     @property
     def converts(self) -> bool:
-        """Whether there is anything that a scalar may become."""
-        return self.types is not None and not self.types <= _KEPT
+        """Whether there is a type to convert to."""
+        return self.types is not None and not self.types <= _UNCONVERTED
 
     def convert(self, value: Any) -> Any:
-        """The value as one of the types; itself where it is one already, or where something would be lost."""
+        """Convert the value; return it unchanged if it needs no conversion or would lose something."""
         if self.types is None:
             return value
         if isinstance(value, str):
@@ -70,8 +70,13 @@ class Target(NamedTuple):
 
 
 def type_of(value: Any) -> str:
-    """What JSON Schema calls the type of a value."""
+    """The JSON Schema type of a value."""
     return _TYPES[type(value)]
+
+
+def is_same(left: Any, right: Any) -> bool:
+    """Whether two values are equal in JSON, where true is not 1."""
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 
 def _from_text(text: str, types: frozenset[str]) -> Any:
@@ -96,7 +101,7 @@ def _from_text(text: str, types: frozenset[str]) -> Any:
 
 
 def alternative_types(branches: Iterable[Any]) -> list[str] | None:
-    """The types among which branches leave the choice, where they say nothing else."""
+    """The types of all branches, if they have no other constraints; else None."""
     if not all(isinstance(b, dict) and "type" in b and _REMARKS.issuperset(b) for b in branches):
         return None
     return [name for branch in branches for name in _types(branch)]

@@ -1,7 +1,6 @@
-"""What a schema makes of a value: undeclared keys are dropped, scalars converted, strings opened that hold
-a list or an object.
+"""Conforms values to a schema: drops undeclared keys, converts scalars, decodes lists and objects in strings.
 
-Which branch of an `anyOf`, `oneOf` or `if` a value means is found by the discriminator, else by trying.
+The branch of an `anyOf`, `oneOf` or `if` that applies is found by the discriminator, else by trying them.
 """
 
 from __future__ import annotations
@@ -11,67 +10,66 @@ from itertools import chain
 from typing import Any
 
 from trustgraph_prompt.contract.coerce import type_of
-from trustgraph_prompt.contract.judging_meter import VALUE, JudgingMeter, TooMuchError
+from trustgraph_prompt.contract.limits import VALUE, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import within
 from trustgraph_prompt.contract.schema_map import Branching, Schema, SchemaMap, SchemasAt
 from trustgraph_prompt.contract.validator import Validator
 
-_LOOK = 800  # steps of a look at a value or a schema, a microsecond or two
-_TRY = 4  # looks that it takes to try a branch, whatever the value
-_PLACES = 20_000  # kept; the branches of a schema may be combined without end
-
+_LOOK = 800  # steps of a look at a value or a schema, which takes a microsecond or two
+_TRY = 4  # looks to try a branch, whatever the value
+_MOST_PLACES = 20_000  # in a map that is kept; the combinations of branches have no limit
 
 Decode = Callable[[str], Any]
-"""What a JSON text says; raises `ValueError` for one that is none."""
+"""Decodes a JSON text; raises `ValueError` if it is invalid."""
 
 
 class Conformer:
-    """Makes values conform: with `drop`, without the keys that are not declared; with `coerce`, converted."""
+    """Conforms values: `drop` removes undeclared keys, `coerce` converts scalars."""
 
     def __init__(self, validator: Validator, *, drop: bool = False, coerce: bool = False) -> None:
         self._drop = drop
         self._coerce = coerce
         self._validator = validator
-        self._layouts: list[SchemaMap] = []  # that nobody uses: answers may be read in several threads
+        self._free: list[SchemaMap] = []  # idle ones: answers may be read in several threads
 
-    def of(self, value: Any, meter: JudgingMeter, decode: Decode | None = None) -> Any:
-        """What is made of a value: the very same where there is nothing to change. The value stays as it is.
+    def of(self, value: Any, meter: StepMeter, decode: Decode | None = None) -> Any:
+        """Return the conformed value, without changing it: the same object if there is nothing to change.
 
-        With `decode`, a string becomes the list or object that it says where there must be one. Raises
-        `TooMuchError` where that takes too much.
+        With `decode`, strings that hold a list or an object are decoded where the schema expects one. Raises
+        `TooCostly`.
         """
         try:
-            layout = self._layouts.pop()
+            schema_map = self._free.pop()
         except IndexError:
-            layout = SchemaMap(self._validator)
-        walk = _Walk(layout, self._drop, self._coerce, decode, meter)
+            schema_map = SchemaMap(self._validator)
+        walk = _Walk(schema_map, self._drop, self._coerce, decode, meter)
         try:
-            return walk.of(value, layout.root)
+            return walk.of(value, schema_map.root)
         except RecursionError:
-            raise TooMuchError("nested too deep to be held against this schema") from None
+            raise TooCostly("nested too deep to be held against this schema") from None
         finally:
-            if len(layout) <= _PLACES:
-                self._layouts.append(layout)
+            if len(schema_map) <= _MOST_PLACES:
+                self._free.append(schema_map)
             meter.spend(walk.steps)
 
 
 class _Walk:
-    """One value on its way through a schema."""
+    """Conforms one value."""
 
     def __init__(
-        self, layout: SchemaMap, drop: bool, coerce: bool, decode: Decode | None, meter: JudgingMeter
+        self, schema_map: SchemaMap, drop: bool, coerce: bool, decode: Decode | None, meter: StepMeter
     ) -> None:
-        self._layout = layout
+        self._map = schema_map
         self._drop = drop
         self._coerce = coerce
         self._decode = decode
-        self._looks = -layout.work
+        self._looks = -schema_map.work
         self._most = meter.left // _LOOK
-        self._judged = 1 + VALUE * layout.widest // _LOOK  # looks that a branch's verdict on a value takes
+        self._verdict = 1 + VALUE * schema_map.widest // _LOOK  # looks to validate a value against a branch
         self._made: dict[tuple[int, int], Any] = {}
 
     def of(self, value: Any, place: SchemasAt) -> Any:
-        """What is made of a value at a place."""
+        """Conform a value to the schemas at its place."""
         if not isinstance(value, dict | list):
             if isinstance(value, str) and self._decode is not None:
                 inner = decoded(value, self._decode)
@@ -79,13 +77,13 @@ class _Walk:
                     return self.of(inner, place)
             if not self._coerce or place.takes_scalars_as_they_are:
                 return value
-            return self._apply(value, self._decided(value, place, self._layout.nowhere))
+            return self._apply(value, self._decided(value, place, self._map.nowhere))
         self._spend(1 + len(value))
         if not place.choices:
             return self._object(value, place) if isinstance(value, dict) else self._array(value, place)
         key = (id(value), id(place))
         if key not in self._made:
-            self._made[key] = self._apply(value, self._decided(value, place, self._layout.nowhere))
+            self._made[key] = self._apply(value, self._decided(value, place, self._map.nowhere))
         return self._made[key]
 
     def _apply(self, value: Any, place: SchemasAt) -> Any:
@@ -110,7 +108,7 @@ class _Walk:
         made = {}
         for name, item in value.items():
             member = place.member(name)
-            self._spend(0)  # but for what the layout took, as by patterns
+            self._spend(0)  # checks the work of the map, such as matching patterns
             if member is not None:
                 made[name] = new = self.of(item, member)
                 changed |= new is not item
@@ -121,17 +119,17 @@ class _Walk:
         return made if changed else value
 
     def _decided(self, value: Any, place: SchemasAt, base: SchemasAt) -> SchemasAt:
-        """The place together with `base`, and with the branches that the value means."""
-        joined = self._layout.join(base, place)
+        """Join the place with `base` and with the branches that apply to the value."""
+        joined = self._map.join(base, place)
         for choice in place.choices:
-            for schema in self._meant(choice, value, joined):
-                joined = self._decided(value, self._layout.place((schema,)), joined)
+            for schema in self._applicable(choice, value, joined):
+                joined = self._decided(value, self._map.place((schema,)), joined)
         return joined
 
-    def _meant(self, choice: Branching, value: Any, base: SchemasAt) -> list[Schema]:
+    def _applicable(self, choice: Branching, value: Any, base: SchemasAt) -> list[Schema]:
         match choice.keyword:
             case "if":
-                fits = self._layout.accepts(*self._try(choice.branches[0], value, base))
+                fits = self._map.accepts(*self._try(choice.branches[0], value, base))
                 keywords = ("if", "then") if fits else ("else",)
                 found = [choice.holder.get(keyword) for keyword in keywords]
             case "dependentSchemas" | "dependencies":
@@ -142,18 +140,18 @@ class _Walk:
         return [schema for schema in found if isinstance(schema, dict)]
 
     def _branches(self, choice: Branching, value: Any, base: SchemasAt) -> list[Schema]:
-        """The branches of an `anyOf` or `oneOf` that are meant: all that fit together, else one."""
+        """The branches of an `anyOf` or `oneOf` that apply: all if the value fits them together, else one."""
         possible = self._possible(choice, value)
         if choice.is_open or len(possible) < 2:
             return [] if choice.is_open else possible
         tried = [self._try(branch, value, base) for branch in possible]
-        fitting = [(branch, made) for branch, made in tried if self._layout.accepts(branch, made)]
+        fitting = [(branch, made) for branch, made in tried if self._map.accepts(branch, made)]
         if not fitting:
-            return [min(tried, key=lambda one: (self._layout.distance(*one), -_size(one[1])))[0]]
+            return [min(tried, key=lambda pair: (self._map.distance(*pair), -_size(pair[1])))[0]]
         together = [branch for branch, _ in fitting]
         if choice.keyword == "anyOf" and len(together) > 1 and self._fit_together(together, value, base):
             return together
-        return [min(fitting, key=lambda one: (self._rank(value, *one), -_size(one[1])))[0]]
+        return [min(fitting, key=lambda pair: (self._rank(value, *pair), -_size(pair[1])))[0]]
 
     def _possible(self, choice: Branching, value: Any) -> list[Schema]:
         name = choice.discriminator
@@ -164,7 +162,7 @@ class _Walk:
         return [branch for branch in choice.branches if self._may_be(branch, value)]
 
     def _may_be(self, branch: Schema, value: Any) -> bool:
-        types = self._layout.place((branch,)).target.types
+        types = self._map.place((branch,)).target.types
         if types is None:
             return True
         if isinstance(value, dict | list):
@@ -172,44 +170,41 @@ class _Walk:
         return not types <= {"object", "array"}
 
     def _try(self, branch: Schema, value: Any, base: SchemasAt) -> tuple[Schema, Any]:
-        made = self._apply(value, self._decided(value, self._layout.place((branch,)), base))
+        made = self._apply(value, self._decided(value, self._map.place((branch,)), base))
         self._spend(_TRY)
-        self._spend_on(made)
+        level = [made]
+        while level:
+            self._spend(len(level) * self._verdict)
+            level = list(chain.from_iterable(map(within, level)))
         return branch, made
 
     def _fit_together(self, branches: list[Schema], value: Any, base: SchemasAt) -> bool:
         if not isinstance(value, dict | list):
             return False
         for branch in branches:
-            base = self._decided(value, self._layout.place((branch,)), base)
+            base = self._decided(value, self._map.place((branch,)), base)
         made = self._apply(value, base)
-        return all(self._layout.accepts(branch, made) for branch in branches)
+        return all(self._map.accepts(branch, made) for branch in branches)
 
     def _rank(self, value: Any, branch: Schema, made: Any) -> int:
-        """What is meant rather: the branch that names the value, one that takes "null" by its word, any."""
+        """Prefers a branch that has the value as a literal, then one that reads "null" as null."""
         if made is value:
-            return 0 if value in self._layout.place((branch,)).target.literals else 2
+            return 0 if value in self._map.place((branch,)).target.literals else 2
         return 1 if made is None else 3
-
-    def _spend_on(self, value: Any) -> None:
-        level = [value]
-        while level:
-            self._spend(len(level) * self._judged)
-            level = list(chain.from_iterable(map(within, level)))
 
     def _spend(self, looks: int) -> None:
         self._looks += looks
-        if self._looks + self._layout.work > self._most:
-            raise TooMuchError("too large to be held against this schema")
+        if self._looks + self._map.work > self._most:
+            raise TooCostly("too large to be held against this schema")
 
     @property
     def steps(self) -> int:
-        """What has been taken so far, the work of the layout included."""
-        return _LOOK * (self._looks + self._layout.work)
+        """The steps so far, with the work of the map."""
+        return _LOOK * (self._looks + self._map.work)
 
 
 def decoded(text: str, decode: Decode) -> dict[str, Any] | list[Any] | None:
-    """The object or the list that a string says; None where it says none."""
+    """Decode the object or list that a string holds; None if it holds none."""
     stripped = text.strip()
     if stripped[:1] + stripped[-1:] not in ("{}", "[]"):
         return None
@@ -221,7 +216,7 @@ def decoded(text: str, decode: Decode) -> dict[str, Any] | list[Any] | None:
 
 
 def _size(value: Any) -> int:
-    """How many values there are: the value, and what is within it."""
+    """The number of values in a value, itself included."""
     size, level = 0, [value]
     while level:
         size += len(level)

@@ -1,4 +1,4 @@
-"""What a schema says at each place of a value: of members, of elements, of scalars; and its branches."""
+"""Finds the subschemas that apply at each place of a value, and the branches to choose from."""
 
 from __future__ import annotations
 
@@ -11,20 +11,19 @@ import jsonschema_rs
 
 from trustgraph_prompt.contract.alternatives import chosen_by, discriminator_of
 from trustgraph_prompt.contract.coerce import Target, alternative_types
-from trustgraph_prompt.contract.surrogates import judged
-from trustgraph_prompt.contract.validator import Validator
+from trustgraph_prompt.contract.validator import Validator, surrogate_safe
 
 Schema = Mapping[str, Any]
 Schemas = tuple[Schema, ...]
 
-_COMPILED = 3  # work for each subschema, as the one that is compiled may refer to all
-_COUNTED = 20  # errors of a branch; which of two is nearer shows before
+_COMPILED = 3  # work for each subschema of the schema, as a compiled one may refer to all of them
+_COUNTED = 20  # errors of a branch at most; enough to compare two branches
 
 
 class Branching(NamedTuple):
-    """What of a schema applies to some values only: the branches of `keyword`.
+    """Subschemas that apply only to some values: the branches of `keyword`.
 
-    `named` holds, for each branch, the values of the property `discriminator` that mean it.
+    `named` holds, for each branch, the values of the property `discriminator` that pick it.
     """
 
     keyword: str  # anyOf, oneOf, if, dependentSchemas
@@ -32,11 +31,11 @@ class Branching(NamedTuple):
     branches: Schemas
     discriminator: str | None = None
     named: tuple[list[Any], ...] = ()
-    is_open: bool = False  # one of the branches is simply true
+    is_open: bool = False  # one of the branches is true
 
 
 class SchemaMap:
-    """The places of a schema, each made when a value first gets there; `work` is what that has taken."""
+    """The places of a schema, made when they are first needed; `work` counts the effort of making them."""
 
     def __init__(self, validator: Validator) -> None:
         self.work = 0
@@ -55,7 +54,7 @@ class SchemaMap:
         return len(self._asked) + len(self._joined)
 
     def place(self, schemas: Iterable[Any]) -> SchemasAt:
-        """Where all of the schemas apply, which are parts of this one."""
+        """The place to which all of these subschemas apply."""
         schemas = tuple(schemas)
         asked = tuple(map(id, schemas))
         if asked not in self._asked:
@@ -67,33 +66,33 @@ class SchemaMap:
         return self._asked[asked]
 
     def join(self, one: SchemasAt, other: SchemasAt) -> SchemasAt:
-        """Where both apply, with their choices made."""
+        """The place to which both apply, with their choices made."""
         key = (id(one), id(other))
         if key not in self._joined:
             self._joined[key] = SchemasAt(self, (*one.nodes, *other.nodes), ())
         return self._joined[key]
 
     def accepts(self, schema: Schema, value: Any) -> bool:
-        """The verdict of one subschema alone."""
+        """Whether a value meets a subschema."""
         try:
-            return judged(self._test(schema).is_valid, value)
+            return surrogate_safe(self._test(schema).is_valid, value)
         except ValueError:
             return False
 
     def distance(self, schema: Schema, value: Any) -> int:
-        """How many errors one subschema finds."""
+        """The number of errors of a value in a subschema."""
         test = self._test(schema)
         try:
-            return judged(lambda one: sum(1 for _ in islice(test.iter_errors(one), _COUNTED)), value)
+            return surrogate_safe(lambda one: sum(1 for _ in islice(test.iter_errors(one), _COUNTED)), value)
         except ValueError:
             return _COUNTED
 
     def matches(self, pattern: str, name: str) -> bool:
-        """Whether a name meets a pattern."""
+        """Whether a name matches a pattern."""
         self.work += 1
         if pattern not in self._patterns:
             self._patterns[pattern] = self._validator.pattern(pattern)
-        return judged(self._patterns[pattern].is_valid, name)
+        return surrogate_safe(self._patterns[pattern].is_valid, name)
 
     def _test(self, schema: Schema) -> jsonschema_rs.Validator:
         if id(schema) not in self._tests:
@@ -103,12 +102,12 @@ class SchemaMap:
         return self._tests[id(schema)]
 
     def _flat(self, schemas: Iterable[Any]) -> tuple[Schemas, tuple[Branching, ...]]:
-        """The schemas, and what they apply by reference or `allOf`; and the choices among all that."""
+        """The schemas, those that they include by reference or `allOf`, and the choices in all of them."""
         nodes: list[Schema] = []
         choices: list[Branching] = []
         seen: set[int] = set()
         todo = [*schemas]
-        for schema in todo:  # grows on the way
+        for schema in todo:  # which grows in the loop
             if not isinstance(schema, dict) or id(schema) in seen:
                 continue
             seen.add(id(schema))
@@ -137,15 +136,15 @@ class SchemaMap:
 
 
 class SchemasAt:
-    """What `nodes` say together about the value at one place, and the choices that are still to be made."""
+    """All subschemas (`nodes`) that apply to the value at a place, and the choices that are left."""
 
-    def __init__(self, layout: SchemaMap, nodes: Schemas, choices: tuple[Branching, ...]) -> None:
+    def __init__(self, schema_map: SchemaMap, nodes: Schemas, choices: tuple[Branching, ...]) -> None:
         self.nodes = nodes
         self.choices = choices
         self.target = Target.of(nodes)
         self.takes_scalars_as_they_are = not choices and not self.target.converts
-        self._layout = layout
-        layout.work += len(nodes)
+        self._map = schema_map
+        schema_map.work += len(nodes)
         self._names = frozenset(name for node in nodes for name in node.get("properties", ()))
         self._required = frozenset(name for node in nodes for name in _required(node))
         self._members: dict[str, SchemasAt | None] = {}
@@ -153,7 +152,7 @@ class SchemasAt:
 
     @cached_property
     def is_closed(self) -> bool:
-        """Whether anything is said about which keys there are; where nothing is, all of them are meant."""
+        """Whether the schemas declare the keys; if they declare nothing, all keys are allowed."""
         return any(
             "properties" in node
             or "patternProperties" in node
@@ -164,24 +163,24 @@ class SchemasAt:
 
     @cached_property
     def _numbered(self) -> int:
-        """How many elements may have a schema of their own."""
+        """How many elements may have their own schema."""
         return max((len(_numbered(node)) for node in self.nodes), default=0)
 
     def must_be(self, container: str) -> bool:
-        """Whether a value may be a `container`, "array" or "object", and may not be a string."""
+        """Whether the schemas accept a `container` ("array" or "object"), and no string."""
         return self._may_be(container) and not self._may_be("string")
 
     def _may_be(self, kind: str) -> bool:
         if self.target.types is not None and kind not in self.target.types:
             return False
         return all(
-            any(self._layout.place((branch,))._may_be(kind) for branch in choice.branches)
+            any(self._map.place((branch,))._may_be(kind) for branch in choice.branches)
             for choice in self.choices
             if choice.keyword in ("anyOf", "oneOf") and not choice.is_open
         )
 
     def member(self, name: str) -> SchemasAt | None:
-        """The place of the member `name`; None where nothing declares it."""
+        """The place of the member `name`; None if it is not declared."""
         try:
             return self._members[name]
         except KeyError:
@@ -191,29 +190,29 @@ class SchemasAt:
             return found
 
     def element(self, index: int) -> SchemasAt:
-        """The place of an element."""
+        """The place of the element at `index`."""
         index = min(index, self._numbered)
         if index not in self._elements:
-            self._elements[index] = self._layout.place(_element(node, index) for node in self.nodes)
+            self._elements[index] = self._map.place(_element(node, index) for node in self.nodes)
         return self._elements[index]
 
     def _member(self, name: str) -> SchemasAt | None:
         schemas: list[Any] = []
-        self._layout.work += len(self.nodes)
+        self._map.work += len(self.nodes)
         for node in self.nodes:
             here = [node["properties"][name]] if name in node.get("properties", ()) else []
             for pattern, schema in node.get("patternProperties", {}).items():
-                if self._layout.matches(pattern, name):
+                if self._map.matches(pattern, name):
                     here.append(schema)
             rest = node.get("additionalProperties", node.get("unevaluatedProperties"))
             if not here and isinstance(rest, dict) and rest:
                 here.append(rest)
             schemas += here
-        return self._layout.place(schemas) if schemas or name in self._required else None
+        return self._map.place(schemas) if schemas or name in self._required else None
 
 
 def _required(node: Schema) -> Iterator[str]:
-    """The names that a schema asks for, be it only beside others; those are named as well."""
+    """The names that a schema requires, also if only together with others, and those others."""
     yield from node.get("required", ())
     for keyword in ("dependentRequired", "dependencies"):
         for name, others in node.get(keyword, {}).items():

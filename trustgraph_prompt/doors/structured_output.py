@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar, get_args
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.server_schema import held_to
+from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.doors.sections import MarkdownSection
 from trustgraph_prompt.errors import ContractError, OutputParseError, StructuredOutputInvalid
 from trustgraph_prompt.reader import read
@@ -43,7 +43,7 @@ class StructuredOutputConfig:
     @property
     def response_schema(self) -> Mapping[str, Any] | None:
         """The schema for `complete`, an array as `items` of an object; None if no server can enforce it."""
-        return held_to(self.contract)
+        return server_schema(self.contract)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""Where something is in the text of an answer: for who explains it to people, after it was read.
+"""Finds positions in the text of an answer, to explain problems to people.
 
-Pure and linear on any text, and without exceptions. Slower than reading: nothing here is for the fast path.
+Takes linear time on any text and raises nothing. Slower than reading, so not for the fast path.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from trustgraph_prompt.json_text.pointer import pointer, steps
 _TOKEN = re.compile(
     rf'("{grammar.CHARACTERS}")|({grammar.NUMBER}(?![\w.+-])|(?:true|false|null)(?!\w))|[][{{}}:,]'
 )
-_SOUND = re.compile(rf'"{grammar.CHARACTERS}|{grammar.NUMBER}|true|false|null')  # of a broken scalar
+_VALID_PART = re.compile(rf'"{grammar.CHARACTERS}|{grammar.NUMBER}|true|false|null')  # of an invalid scalar
 _UNFINISHED = re.compile(
     rf'(?:"{grammar.CHARACTERS}(?:\\(?:u[0-9a-fA-F]{{0,3}})?)?|-?[0-9.eE+-]*|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)\Z'
 )
 _OBJECT_BEGINS = re.compile(r'\{(?=\s*+["}])')
 _VALUE_BEGINS = re.compile(r"""\{(?=\s*+(?:["'}\w]|\Z))|\[(?=\s*+(?:[]\[{"\d\-tfn]|\Z))""")
 _END_OF_THINKING = re.compile(f"</{grammar.THINKING}", re.IGNORECASE)
-DEEPEST = 1_000  # levels that are followed
+DEEPEST = 1_000  # levels of nesting that are followed
 _MOST_DIGITS = 4300  # of an integer, by default of the interpreter
 
 
@@ -38,7 +38,7 @@ class Span(NamedTuple):
 
 
 class Duplicate(NamedTuple):
-    """A key that its object held already, and where it stands again."""
+    """A key that occurs again in its object, and where."""
 
     key: str
     start: int
@@ -48,12 +48,12 @@ class State(Enum):
     """How a value ends."""
 
     WHOLE = auto()
-    CUT = auto()  # with the text
-    BROKEN = auto()  # where it is no JSON any more
+    CUT = auto()  # at the end of the text
+    BROKEN = auto()  # at invalid JSON
 
 
 class Value(NamedTuple):
-    """A value in a text; `path` is the JSON Pointer to where in it it ends, "" where it is whole."""
+    """A value in a text; `path` is the JSON Pointer to the innermost value at its end, "" if it is whole."""
 
     start: int
     end: int
@@ -62,46 +62,46 @@ class Value(NamedTuple):
 
 
 class LineColumn(NamedTuple):
-    """A place for people: line and column count from 1, columns in characters; only `\\n` ends a line."""
+    """A line and a column in characters, both from 1; only `\\n` ends a line."""
 
     line: int
     column: int
 
 
 class Lines:
-    """The lines of a text, to ask for many places."""
+    """Converts offsets in a text to lines and columns."""
 
     def __init__(self, text: str) -> None:
         self._starts = [0, *(newline.end() for newline in re.finditer("\n", text))]
 
     def at(self, offset: int) -> LineColumn:
-        """The line and column of a character."""
+        """The line and column of the character at `offset`."""
         line = bisect_right(self._starts, offset)
         return LineColumn(line, offset - self._starts[line - 1] + 1)
 
 
 def member(text: str, path: str) -> Span:
-    """Where in a JSON text the value is that a JSON Pointer leads to; of duplicate keys the last.
+    """The span of the value at a JSON Pointer in a JSON text; of duplicate keys the last counts.
 
-    Where the text does not hold it, or breaks before, the innermost value on the way to it.
+    If the text does not hold it, or becomes invalid before it, the span of its innermost existing parent.
     """
-    on_the_way = steps(path)
-    start, end, depth = 0, None, -1  # of the innermost value on the way so far
-    reached = -1  # how deep the open values are on the way
+    keys = steps(path)
+    start, end, depth = 0, None, -1  # of the innermost value on the path so far
+    reached = -1  # depth of the open values that are on the path
     walk = _Walk(text, grammar.skip_space(text, 0))
     for event in walk.events():
         if event.ends:
             end = event.position if event.depth == depth == reached else end
             reached -= event.depth == reached
-        elif event.depth == reached + 1 <= len(on_the_way) and (
-            event.depth == 0 or str(event.step) == on_the_way[reached]
+        elif event.depth == reached + 1 <= len(keys) and (
+            event.depth == 0 or str(event.step) == keys[reached]
         ):
             start, end, depth, reached = event.position, None, event.depth, event.depth
     return Span(start, walk.position if end is None else end)
 
 
 def breaks(text: str, depth: int) -> int | None:
-    """Where a text stops being JSON that can be read: its end, if it is cut; None where it is sound.
+    """The position where a text becomes invalid JSON; its end if it is truncated; None if it is valid.
 
     `depth` is how many levels may be nested.
     """
@@ -113,13 +113,13 @@ def breaks(text: str, depth: int) -> int | None:
 
 
 def values(text: str) -> Iterator[Value]:
-    """What begins like a JSON value in the text of an answer, none within another, thinking left aside."""
+    """The outermost JSON values, whole or not, in the text of an answer, without its thinking."""
     for walk in _walks(text, _VALUE_BEGINS):
         yield Value(walk.start, walk.position, walk.state, walk.path())
 
 
 def duplicates(text: str) -> Iterator[Duplicate]:
-    """The keys that stand twice in one object of an answer, thinking left aside."""
+    """The duplicate keys of objects in the text of an answer, without its thinking."""
     for walk in _walks(text, _OBJECT_BEGINS):
         if walk.state is State.WHOLE:
             yield from walk.duplicates
@@ -134,7 +134,7 @@ def _walks(text: str, begins: re.Pattern[str]) -> Iterator[_Walk]:
 
 
 class _Event(NamedTuple):
-    """A value begins or ends; `step` is its key or index in the container around it."""
+    """A value begins or ends; `step` is its key or index in its container."""
 
     ends: bool
     depth: int
@@ -143,7 +143,7 @@ class _Event(NamedTuple):
 
 
 class _Container:
-    """An object or array that is not over, and where in it the walk is."""
+    """An object or array that is still open, and the current key or index in it."""
 
     def __init__(self, bracket: str) -> None:
         self.is_object = bracket == "{"
@@ -152,16 +152,16 @@ class _Container:
         self.keys: set[str] = set()
 
 
-# What may come next: s a string, k one that is a key, v any other scalar, else the character itself.
+# The tokens that may come next: s a string, k a key, v any other scalar, else the character itself.
 _VALUE = "sv{["
 _FIRST = {"{": "k}", "[": f"{_VALUE}]"}
-_OTHER = {True: "k", False: _VALUE}
-_AFTER = {True: ",}", False: ",]"}
-_OVER = ""
+_AFTER_COMMA = {True: "k", False: _VALUE}
+_AFTER_VALUE = {True: ",}", False: ",]"}
+_END = ""
 
 
 class _Walk:
-    """Follows one JSON value from `start` to where it ends or is none any more: to `position`."""
+    """Follows one JSON value from `start` to where it ends or becomes invalid: to `position`."""
 
     def __init__(self, text: str, start: int, depth: int = DEEPEST) -> None:
         self.start = self.position = start
@@ -173,17 +173,17 @@ class _Walk:
         self._expected = _VALUE
 
     def run(self) -> _Walk:
-        """Go all the way."""
+        """Follow the value to its end."""
         for _ in self.events():
             pass
         return self
 
     def path(self) -> str:
-        """The JSON Pointer to where it has come."""
+        """The JSON Pointer to the current value."""
         return pointer(container.step for container in self._open if container.in_step)
 
     def events(self) -> Iterator[_Event]:
-        """Go all the way, and say which values begin and end."""
+        """Follow the value to its end, and yield where values in it begin and end."""
         while token := self._next():
             kind = self._kind(token)
             if kind == "k":
@@ -192,7 +192,7 @@ class _Walk:
             elif kind == ":":
                 self._expected = _VALUE
             elif kind == ",":
-                self._expected = _OTHER[self._open[-1].is_object]
+                self._expected = _AFTER_COMMA[self._open[-1].is_object]
             else:
                 if kind in _VALUE:
                     yield self._begin(token.start())
@@ -205,8 +205,8 @@ class _Walk:
                 yield self._end()
 
     def _next(self) -> re.Match[str] | None:
-        """The next token that is in its place; None where the walk is over, and `state` says how."""
-        if self._expected == _OVER:
+        """The next valid token; None at the end, with `state` set."""
+        if self._expected == _END:
             self.state = State.WHOLE
             return None
         self.position = grammar.skip_space(self._text, self.position)
@@ -226,7 +226,7 @@ class _Walk:
         return "v" if token[2] else token[0]
 
     def _is_readable(self, token: re.Match[str]) -> bool:
-        """Whether it is not nested too deep, and no number too large."""
+        """Whether the token is neither nested too deep nor a number that Python cannot read."""
         if token[0] in "{[":
             return len(self._open) < self._depth
         number = token[2] or ""
@@ -235,19 +235,19 @@ class _Walk:
         return number[-1:].isalpha() or not number or not math.isinf(float(number))
 
     def _stop(self) -> None:
-        """No token comes next: one is cut with the text, or broken, perhaps behind a sound part."""
+        """Set position and state where there is no whole token: it is truncated or invalid."""
         text, start = self._text, self.position
-        in_place = "ks" if text.startswith('"', start) else "v"
-        if any(kind in self._expected for kind in in_place):
-            if sound := _SOUND.match(text, start):
-                self.position = sound.end()
+        kinds = "ks" if text.startswith('"', start) else "v"
+        if any(kind in self._expected for kind in kinds):
+            if valid := _VALID_PART.match(text, start):
+                self.position = valid.end()
             if _UNFINISHED.match(text, start):
                 self.position = len(text)
         if self.position < len(text):
             self.state = State.BROKEN
 
     def _name(self, token: re.Match[str]) -> None:
-        """A key: the next member begins."""
+        """Begin a member with this key."""
         container = self._open[-1]
         container.step = key = json.loads(token[1]) if "\\" in token[1] else token[1][1:-1]
         container.in_step = True
@@ -266,9 +266,9 @@ class _Walk:
 
     def _end(self) -> _Event:
         if not self._open:
-            self._expected = _OVER
+            self._expected = _END
             return _Event(True, 0, "", self.position)
         container = self._open[-1]
         container.in_step = False
-        self._expected = _AFTER[container.is_object]
+        self._expected = _AFTER_VALUE[container.is_object]
         return _Event(True, len(self._open), container.step, self.position)

@@ -20,8 +20,8 @@ from trustgraph_prompt.errors import (
     ProviderModelAway,
     ProviderModelNotLoaded,
     ProviderUnavailable,
-    out_of_descriptors,
 )
+from trustgraph_prompt.file_descriptors import out_of_descriptors
 from trustgraph_prompt.llm.circuit import LONGEST_PAUSE, Circuit, ProviderAway
 from trustgraph_prompt.llm.provider import Provider, ProviderWrapper
 from trustgraph_prompt.llm.records import Call, Delta

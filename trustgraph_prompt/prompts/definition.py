@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from trustgraph_prompt.config_files import check
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.server_schema import held_to
+from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.errors import (
     ContractError,
     PromptError,
@@ -154,7 +154,7 @@ class PromptDefinition:
         template = _template(entry["prompt"], dialect, where, "/prompt")
         system = SYSTEM if own_system is None else _template(own_system, dialect, where, "/system")
         _check_sources(contract, template.needs.named | system.needs.named, entry, where)
-        if "native" in entry and held_to(contract, items=True) is None:
+        if "native" in entry and server_schema(contract, items=True) is None:
             raise PromptError(
                 "no server can enforce this schema",
                 where=where,

@@ -10,8 +10,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_origin
 
-from trustgraph_prompt.contract.explain import cut, show
-from trustgraph_prompt.errors import ProviderError, ProviderInvalidRequest, ProviderUnsupportedContentBlock
+from trustgraph_prompt.contract.explain import show
+from trustgraph_prompt.errors import (
+    ProviderError,
+    ProviderInvalidRequest,
+    ProviderUnsupportedContentBlock,
+    excerpt,
+)
 from trustgraph_prompt.llm.records import Block, ImageBlock, Message, TextBlock, Tool, ToolCall
 from trustgraph_prompt.reader.decode import NotJson, decode
 
@@ -121,7 +126,7 @@ def _shown(found: object) -> str:
         return show(found)
     if isinstance(found, type):
         return found.__qualname__
-    return cut(str(found), 80) if get_origin(found) else type(found).__name__
+    return excerpt(str(found), 80) if get_origin(found) else type(found).__name__
 
 
 def _content(found: object, place: str, beside_text: tuple[str, ...]) -> str | tuple[Block, ...]:

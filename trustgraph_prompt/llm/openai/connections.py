@@ -49,7 +49,7 @@ def proxy_for(url: URL) -> Proxy | None:
         valid = False
     if not valid:
         raise ConfigError(
-            f"the URL of the proxy is not valid: {http_urls.refusal(written)}",
+            f"the URL of the proxy is not valid: {http_urls.why_invalid(written)}",
             where=f"{url.scheme.upper()}_PROXY",
             found=found.rpartition("@")[2],  # without the password
             expected="http://host:port or the like",

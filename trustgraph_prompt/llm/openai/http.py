@@ -273,7 +273,7 @@ def _endpoint(base_url: str) -> URL:
         valid = False
     if not valid:
         raise ConfigError(
-            f"the base URL is not valid: {http_urls.refusal(base_url)}",
+            f"the base URL is not valid: {http_urls.why_invalid(base_url)}",
             found=_shown(base_url),
             expected="http://host:port/v1 or the like",
         )

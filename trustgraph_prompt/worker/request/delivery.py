@@ -11,7 +11,8 @@ from math import inf
 from typing import Protocol
 
 from trustgraph_prompt.broker import Message
-from trustgraph_prompt.errors import BrokerError, ProviderError, RenderError, RequestError, out_of_descriptors
+from trustgraph_prompt.errors import BrokerError, ProviderError, RenderError, RequestError
+from trustgraph_prompt.file_descriptors import out_of_descriptors
 from trustgraph_prompt.llm.circuit_breaker import REQUEST
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome

@@ -25,8 +25,8 @@ from trustgraph_prompt.errors import (
     Reason,
     RenderError,
     RequestError,
-    out_of_descriptors,
 )
+from trustgraph_prompt.file_descriptors import out_of_descriptors
 from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
 from trustgraph_prompt.llm.retry import LONGEST_BELIEVED
 from trustgraph_prompt.reader import Outcome

@@ -17,7 +17,8 @@ from typing import Any
 
 from aiohttp import web
 
-from trustgraph_prompt.errors import ConfigError, excerpt, out_of_descriptors
+from trustgraph_prompt.errors import ConfigError, excerpt
+from trustgraph_prompt.file_descriptors import out_of_descriptors
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 

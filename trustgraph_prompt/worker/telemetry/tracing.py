@@ -98,7 +98,7 @@ def _check(environment: Mapping[str, str]) -> None:
         endpoint = environment.get(name, "").strip()
         if endpoint and not endpoint.startswith(("http://", "https://")):
             raise ConfigError(
-                f"the URL is not valid: {http_urls.refusal(endpoint)}",
+                f"the URL is not valid: {http_urls.why_invalid(endpoint)}",
                 where=name,
                 found=endpoint,
                 expected="http://localhost:4318 or the like",

@@ -184,7 +184,7 @@ def _checked(url: str) -> str:
         elif "?" in url or "#" in url:
             wrong, shown = "it may not hold a query or a fragment", url
         else:
-            wrong, shown = http_urls.refusal(url), url
+            wrong, shown = http_urls.why_invalid(url), url
         raise ConfigError(f"the admin URL is not valid: {wrong}", found=shown, expected=expected)
     return url.rstrip("/")
 
