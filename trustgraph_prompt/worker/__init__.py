@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trustgraph_prompt.worker.config.config_topic import Prompts
+from trustgraph_prompt.worker.config.source import Prompts
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.messages.answer import Answer
 from trustgraph_prompt.worker.process import Service

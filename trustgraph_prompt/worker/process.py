@@ -20,7 +20,8 @@ from trustgraph_prompt.llm import Limiter, Limits, Provider
 from trustgraph_prompt.llm.circuit import Circuit
 from trustgraph_prompt.worker.backoff import until_stopped
 from trustgraph_prompt.worker.circuits import Circuits
-from trustgraph_prompt.worker.config.config_topic import TOPIC, Prompts
+from trustgraph_prompt.worker.config.config_topic import TOPIC
+from trustgraph_prompt.worker.config.source import Prompts
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.providers import Providers

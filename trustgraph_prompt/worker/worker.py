@@ -14,7 +14,8 @@ from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.worker.backoff import until_stopped
 from trustgraph_prompt.worker.circuits import Circuits
-from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic, Prompts
+from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic
+from trustgraph_prompt.worker.config.source import ConfigSource, Prompts
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.config.trustgraph_service import ConfigService
 from trustgraph_prompt.worker.consumer import SECONDS_BEFORE_ANOTHER
@@ -80,7 +81,7 @@ class Worker:
             watch=self._watch,
         )
         self.flow_set = FlowSet(broker, self._services, said, drain_timeout=drain_timeout, released=released)
-        self._config: ConfigTopic | ConfigService | None = None
+        self._config: ConfigSource | None = None
         if processor:
             self._config = ConfigService(
                 broker,

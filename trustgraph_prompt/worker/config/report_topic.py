@@ -107,7 +107,7 @@ class Reports:
     def refused(self, key: str, error: ConfigError) -> None:
         self._say(key, _record(key, error))
 
-    def mended(self, key: str) -> None:
+    def repaired(self, key: str) -> None:
         self._say(key, b"")
 
     async def close(self) -> None:
