@@ -320,10 +320,10 @@ def _since(announced: float) -> str:
     """How long a worker has been silent, which may have been killed."""
     from time import time
 
-    from trustgraph_prompt.worker.config.report_topic import SECONDS_TO_BELIEVE_THEM
+    from trustgraph_prompt.worker.config.report_topic import ANNOUNCEMENT_LIFETIME
 
     ago = max(0, time() - announced)
-    until = SECONDS_TO_BELIEVE_THEM / 60
+    until = ANNOUNCEMENT_LIFETIME / 60
     return f"it last announced itself {ago:.0f} s ago, and is waited for until {until:g} minutes after that"
 
 
