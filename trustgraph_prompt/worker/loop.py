@@ -14,7 +14,7 @@ from trustgraph_prompt.worker.request.delivery import Delivery
 from trustgraph_prompt.worker.request.settle import Settler
 from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry import logs
-from trustgraph_prompt.worker.telemetry.tracing import Tell
+from trustgraph_prompt.worker.telemetry.tracing import RecordResult
 
 log = logging.getLogger(__name__)
 
@@ -105,12 +105,14 @@ class FlowLoop:
         request = message.properties.get("id") or message.id
         with logs.about(flow=self._flow.name, request=request):
             try:
-                with self._services.tracing.request(self._flow, message) as tell:
-                    await self._until_given_up(Delivery(message, self._flow, settler, self._services), tell)
+                with self._services.tracing.request(self._flow, message) as record_result:
+                    await self._until_given_up(
+                        Delivery(message, self._flow, settler, self._services), record_result
+                    )
             except Exception:
                 log.exception("this is a defect of the worker; the message stays unacknowledged")
 
-    async def _until_given_up(self, delivery: Delivery, tell: Tell) -> None:
+    async def _until_given_up(self, delivery: Delivery, record_result: RecordResult) -> None:
         """Work on a message, unless it is given up."""
         task = asyncio.current_task()
         assert task is not None
@@ -119,7 +121,7 @@ class FlowLoop:
             try:
                 with self._services.metrics.in_work(self._flow.name):
                     if (result := await delivery.run()) is not None:
-                        tell(result)
+                        record_result(result)
                     return
             except asyncio.CancelledError:
                 if task.cancelling() > 1:  # there is no time even to say so

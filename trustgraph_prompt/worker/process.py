@@ -25,7 +25,7 @@ from trustgraph_prompt.worker.config.source import Prompts
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.providers import Providers
-from trustgraph_prompt.worker.telemetry import logs, tracing
+from trustgraph_prompt.worker.telemetry import logs, tracing_setup
 from trustgraph_prompt.worker.telemetry.call_metrics import CountedProvider
 from trustgraph_prompt.worker.telemetry.health import Health, lasting
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
@@ -158,7 +158,7 @@ def run(service: Service, *, http: str | None = None) -> None:
     It logs to standard error, and traces as the environment says. `http` is HOST:PORT of its endpoints.
     """
     logs.configure()
-    service.tracing = tracing.from_environment()
+    service.tracing = tracing_setup.from_environment()
     asyncio.run(_run(service, http))
 
 

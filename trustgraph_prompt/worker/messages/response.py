@@ -50,7 +50,7 @@ async def send_response(producers: ProducerPool, flow: Flow, id: str, response: 
 
 
 async def in_parts(text: str, tell: Callable[[str], Awaitable[None]]) -> None:
-    """Tell a text, in as many parts as the broker's limit wants. Raises what `tell` raises."""
+    """RecordResult a text, in as many parts as the broker's limit wants. Raises what `tell` raises."""
     try:
         await tell(text)
     except MessageTooLarge:

@@ -41,7 +41,7 @@ async def put(
     published = request.published
     if published is not None and budget.seconds is not None:
         published -= min(SECONDS_TO_ANSWER, budget.seconds / 10)
-    with logs.about(prompt=prompt.id), services.tracing.asking(prompt) as tell:
+    with logs.about(prompt=prompt.id), services.tracing.asking(prompt) as record_result:
         outcome = await ask(
             prompt,
             question,
@@ -57,7 +57,7 @@ async def put(
         )
         entry.asked = prompt, judge(outcome)
         with _harmless():
-            tell(outcome)
+            record_result(outcome)
         with _harmless():
             services.metrics.asked(flow.name, prompt.id, outcome, max(0.0, services.clock() - started))
             if services.cache is not None and prompt.cache is not None:
