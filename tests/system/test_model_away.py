@@ -69,7 +69,7 @@ async def test_a_server_that_is_stopped_under_load_costs_no_request(
             server.reply = reply
             assert not await responses.missing(ids, 90)
             await worker.shows("/readyz", '"ready": true')
-            await worker.says("is back")
+            await worker.says("is available again")
             calls, most = server.lines.count("POST /v1/chat/completions"), server.most_on_the_wire
         assert not dead.messages
     assert len(responses.messages) == 240

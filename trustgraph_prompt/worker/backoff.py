@@ -14,7 +14,7 @@ from tenacity.wait import WaitBaseT
 
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 from trustgraph_prompt.retrying import error_of, retrying
-from trustgraph_prompt.worker.telemetry.health import lasting
+from trustgraph_prompt.worker.telemetry.health import reason_since
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +43,7 @@ async def until_stopped(
     said[what] = "starting"
 
     def tell(state: RetryCallState) -> None:
-        said[what] = lasting(error_of(state), began)
+        said[what] = reason_since(error_of(state), began)
         log.error("%s: %s; again in %.1f s", what, error_of(state), state.upcoming_sleep)
 
     async def sleep(seconds: float) -> None:

@@ -27,7 +27,7 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.providers import Providers
 from trustgraph_prompt.worker.telemetry import logs, tracing_setup
 from trustgraph_prompt.worker.telemetry.call_metrics import CountedProvider
-from trustgraph_prompt.worker.telemetry.health import Health, lasting
+from trustgraph_prompt.worker.telemetry.health import Health, reason_since
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.tracing import Tracing
 from trustgraph_prompt.worker.telemetry.trustgraph_metrics import TrustGraphMetrics
@@ -143,7 +143,7 @@ class Service:
         self.health.waiting.pop(part, None)
         away = self.circuits.holding(server, model)
         if away is not None and not self.ready_without_model:
-            self.health.waiting[part] = lasting(away.why, away.since)
+            self.health.waiting[part] = reason_since(away.why, away.since)
 
     async def _released(self, flow: Flow) -> None:
         self.circuits.released(flow)
