@@ -59,7 +59,7 @@ def list_(
 
     With --json, each on a line. Says where a flow keeps no answers.
     """
-    from trustgraph_prompt.worker.messages.answer_topic import AnswerFilter, look
+    from trustgraph_prompt.worker.messages.answer_topic import AnswerFilter, search
 
     chosen, whose = inspect_broker.flows_of(flows, flow)
 
@@ -74,7 +74,7 @@ def list_(
             elif not await sight.has(topic):
                 output.note(f"the flow {each.name} has no answers yet: there is no topic {topic}")
             else:
-                found = await look(sight.broker, topic, AnswerFilter(each.name, reason, prompt))
+                found = await search(sight.broker, topic, AnswerFilter(each.name, reason, prompt))
                 count += len(found)
                 if found and not as_json:
                     typer.echo(visible(f"{topic}, flow {each.name}"))

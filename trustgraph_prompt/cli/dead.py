@@ -18,8 +18,8 @@ from trustgraph_prompt.errors import ConfigError, TopicInvalid
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.inspect_broker import BrokerView
-    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterTopic
-    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
+    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
+    from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter
 
 app = typer.Typer(
     cls=Group,
@@ -67,7 +67,7 @@ EverywhereOption = Annotated[
 class Where:
     """The subscriptions that the options name, and in words whose they are."""
 
-    places: list[LetterTopic]
+    places: list[LetterSource]
     whose: str
     bundled: bool = False
     everywhere: bool = False
@@ -90,22 +90,22 @@ class Where:
         names = sorted({place.subscription for place in self.places})
         return f"{self.told(broker)} (subscription{'s' if len(names) > 1 else ''} {', '.join(names)})"
 
-    async def look(self, sight: BrokerView, choice: LetterFilter) -> AsyncGenerator[DeadLetter, None]:
+    async def look(self, sight: BrokerView, choice: DeadLetterFilter) -> AsyncGenerator[DeadLetter, None]:
         """The chosen letters. Raises `BrokerError`, `ConfigError`.
 
         Nobody has buried anything where there is no subscription `dead` that keeps it.
         """
         from trustgraph_prompt.broker.topics import DEAD_LETTER_SUBSCRIPTION
-        from trustgraph_prompt.worker.dead_letters.replay import look_at
+        from trustgraph_prompt.worker.dead_letters.replay import browse_topic
 
-        wanted = [place.letters for place in self.places]
+        wanted = [place.dead_letter_topic for place in self.places]
         if self.everywhere:
             names = await sight.topics(self.namespaces)
             wanted += sorted(name for name in names if name.endswith("-DLQ"))
         there = await sight.subscriptions(dict.fromkeys(wanted))
         for topic, subscriptions in there.items():
             if DEAD_LETTER_SUBSCRIPTION in subscriptions:
-                async with aclosing(look_at(sight.broker, topic, choice)) as letters:
+                async with aclosing(browse_topic(sight.broker, topic, choice)) as letters:
                     async for letter in letters:
                         yield letter
 
@@ -143,22 +143,22 @@ def list_(
 
     With --json, each on a line, with its whole reason.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
+    from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter
 
-    place: LetterTopic | None = None
+    place: LetterSource | None = None
 
     def tell(letter: DeadLetter) -> None:
         nonlocal place
         if as_json:
             output.print_object(_facts(letter))
             return
-        if place != letter.place:
-            place = letter.place
+        if place != letter.source:
+            place = letter.source
             typer.echo(visible(f"{place.topic}, subscription {place.subscription}"))
         typer.echo(_line(letter))
 
     where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
-    choice = LetterFilter(error=error, prompt=prompt)
+    choice = DeadLetterFilter(error=error, prompt=prompt)
     count = _tell_each(broker, admin_url, where, choice, tell)
     output.note(f"{_counted(count)} {where.told(broker) if count else where.in_vain(broker)}")
 
@@ -182,7 +182,7 @@ def show(
 
     Exits with 1 where there is none.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
+    from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter
 
     def tell(found: DeadLetter) -> None:
         if as_json:
@@ -191,7 +191,7 @@ def show(
             _print_whole(found)
 
     where = _where(flows, flow, id, topic, subscription, everywhere=everywhere)
-    choice = LetterFilter(frozenset([letter]))
+    choice = DeadLetterFilter(frozenset([letter]))
     if not _tell_each(broker, admin_url, where, choice, tell):
         output.note(f"error: there is no dead letter {letter} {where.in_vain(broker)}")
         raise typer.Exit(1)
@@ -225,13 +225,13 @@ def replay_(
     stay, and those of other flows are replayed; more at a time than it has room for are lost. Exits with 1
     where nobody is there, or a letter that is named is not, or was too large to be kept whole.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter, replay
+    from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter, replay
 
     if letters and all_:
         raise ConfigError("ids and --all: say one of them")
     if not letters and not all_:
         raise ConfigError("which letters? name them, or say --all")
-    choice = LetterFilter(frozenset(letters or ()), error, prompt)
+    choice = DeadLetterFilter(frozenset(letters or ()), error, prompt)
     where = _where(flows, flow, id, topic, subscription)
     unmet, replayed, staying = set(choice.ids), 0, 0
 
@@ -272,7 +272,7 @@ def _where(
 ) -> Where:
     """The subscriptions that the options name. Raises `ConfigError`."""
     from trustgraph_prompt.broker import topics
-    from trustgraph_prompt.worker.dead_letters.record import LetterTopic
+    from trustgraph_prompt.worker.dead_letters.record import LetterSource
 
     if everywhere and (flow is not None or topic is not None):
         raise ConfigError("looks everywhere: leave out --flow and --topic", where="--all")
@@ -280,14 +280,14 @@ def _where(
         if flows or flow is not None:
             raise ConfigError("names a place, as flows do: say one of them", where="--topic")
         try:
-            place = LetterTopic(topics.resolve(topic), topics.check_subscription(subscription))
+            place = LetterSource(topics.resolve(topic), topics.check_subscription(subscription))
         except TopicInvalid as error:
             raise ConfigError(str(error), where="--topic, --subscription") from error
         return Where([place], f"of {place.topic}")
     if topic is not None or subscription is not None:
         raise ConfigError("--topic and --subscription belong together")
     chosen, whose = inspect_broker.flows_of(flows, flow, processor=id)
-    places = list(dict.fromkeys(map(LetterTopic.of, chosen)))
+    places = list(dict.fromkeys(map(LetterSource.of, chosen)))
     return Where(places, whose, bundled=not flows, everywhere=everywhere)
 
 
@@ -295,7 +295,7 @@ def _tell_each(
     broker: str,
     admin_url: str | None,
     where: Where,
-    choice: LetterFilter,
+    choice: DeadLetterFilter,
     tell: Callable[[DeadLetter], None],
 ) -> int:
     """Tell of the chosen letters, and how many they are."""
@@ -316,8 +316,8 @@ def _facts(letter: DeadLetter) -> dict[str, Any]:
     return {
         "id": letter.id,
         "request": letter.request,
-        "topic": letter.place.topic,
-        "subscription": letter.place.subscription,
+        "topic": letter.source.topic,
+        "subscription": letter.source.subscription,
         "published": output.time(letter.message.published),
         "died": None if letter.died is None else output.time(letter.died),
         "flow": letter.flow,
@@ -326,7 +326,7 @@ def _facts(letter: DeadLetter) -> dict[str, Any]:
         "reason": letter.reason,
         "deliveries": letter.message.deliveries,
         "bytes": letter.size,
-        "cut": letter.cut,
+        "cut": letter.truncated,
     }
 
 
@@ -342,7 +342,7 @@ def _whole(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _line(letter: DeadLetter) -> str:
-    size = f"{letter.size:,} B{' (cut)' if letter.cut else ''}"
+    size = f"{letter.size:,} B{' (cut)' if letter.truncated else ''}"
     said = (
         f"  {output.time(letter.message.published)}  {letter.id}",
         letter.error or "-",

@@ -1,4 +1,4 @@
-"""One process: flows, prompts from the config topic, requests in, objects and answers out."""
+"""The worker: serves flows from a broker, with prompts that change while it runs."""
 
 from __future__ import annotations
 

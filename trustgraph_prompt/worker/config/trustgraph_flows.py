@@ -127,8 +127,8 @@ def _topics(queues: dict[str, Any], specs: list[str], where: str) -> dict[str, s
             topic = topics.resolve(queue)
         except TopicInvalid as error:
             raise FlowError(str(error), where=where, path=path) from None
-        for other, its in taken.items():
-            if topic == its:
+        for other, used in taken.items():
+            if topic == used:
                 raise FlowError(
                     "two topics of the flow are the same",
                     where=where,

@@ -1,23 +1,23 @@
-"""The answer records of a flow: looked through for those that gave nothing."""
+"""Searches the answer records of a flow for those without a result."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trustgraph_prompt.broker import Broker, Message
+from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.worker.messages.answer import Answer
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerFilter:
-    """Which records are meant: those of the flow that gave nothing and fit all that is set."""
+    """Matches the records of a flow that have no result and the given reason and prompt."""
 
     flow: str
     reason: str | None = None
     prompt: str | None = None
 
-    def has(self, answer: Answer) -> bool:
+    def matches(self, answer: Answer) -> bool:
         return (
             answer.gave_nothing
             and answer.flow == self.flow
@@ -26,10 +26,10 @@ class AnswerFilter:
         )
 
 
-async def look(broker: Broker, topic: str, choice: AnswerFilter) -> list[tuple[float, Answer]]:
-    """Of the last records of all requests those chosen, in their order, each with its time of publication.
+async def search(broker: Broker, topic: str, filter: AnswerFilter) -> list[tuple[float, Answer]]:
+    """The matching records, the last one of each request, in order, with their time of publication.
 
-    Held are only these: a topic has a record for each request. Raises `BrokerError`.
+    Keeps only these in memory: a topic has a record for each request. Raises `BrokerError`.
     """
     found: dict[str, tuple[float, Answer]] = {}
     reader = await broker.reader(topic)
@@ -38,16 +38,12 @@ async def look(broker: Broker, topic: str, choice: AnswerFilter) -> list[tuple[f
             if message.key is None:
                 continue
             found.pop(message.key, None)
-            answer = _answer(message)
-            if answer is not None and choice.has(answer):
+            try:
+                answer = Answer.decode(message.data)
+            except RequestError:  # a deletion, or a message of another program
+                continue
+            if filter.matches(answer):
                 found[message.key] = message.published, answer
     finally:
         await reader.close()
     return list(found.values())
-
-
-def _answer(message: Message) -> Answer | None:
-    try:
-        return Answer.decode(message.data)
-    except RequestError:
-        return None  # a deletion, or somebody else's, who may publish here
