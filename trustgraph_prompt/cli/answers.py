@@ -59,7 +59,7 @@ def list_(
 
     With --json, each on a line. Says where a flow keeps no answers.
     """
-    from trustgraph_prompt.worker.messages.answer_topic import AnswerFilter, search
+    from trustgraph_prompt.worker.messages.answer import AnswerFilter, search
 
     chosen, whose = inspect_broker.flows_of(flows, flow)
 

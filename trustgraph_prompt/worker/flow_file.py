@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
-from math import isnan
+from math import isnan, nan
 from pathlib import Path
 from typing import Any
 
@@ -143,27 +143,23 @@ def temperature(value: object, where: str) -> float | None:
     """Parse a temperature, a number or (from TrustGraph) a string; None if empty. Raises `FlowError`."""
     if value is None or value == "":
         return None
-    with suppress(ValueError, OverflowError, TypeError):
-        if (
-            not isinstance(value, bool)
-            and "_" not in str(value)
-            and 0 <= float(str(value)) <= MAX_TEMPERATURE
-        ):
-            return float(str(value))
+    number = nan
+    with suppress(ValueError):
+        if not isinstance(value, bool) and "_" not in str(value):
+            number = float(str(value))
+    if 0 <= number <= MAX_TEMPERATURE:
+        return number
+    if isnan(number):
+        wrong = "it is not a number"
+    else:
+        wrong = "it is below 0" if number < 0 else f"it is above {MAX_TEMPERATURE}"
     raise FlowError(
-        f"the temperature is not valid: {_wrong_temperature(value)}",
+        f"the temperature is not valid: {wrong}",
         where=where,
         path="/parameters/temperature",
         found=value,
         expected=f"a number from 0 to {MAX_TEMPERATURE}",
     )
-
-
-def _wrong_temperature(value: object) -> str:
-    with suppress(ValueError, OverflowError, TypeError):
-        if not isinstance(value, bool) and "_" not in str(value) and not isnan(number := float(str(value))):
-            return "it is below 0" if number < 0 else f"it is above {MAX_TEMPERATURE}"
-    return "it is not a number"
 
 
 def _check_topics(flow: Flow, where: str) -> None:
@@ -199,16 +195,21 @@ def _check_provider(flow: Flow, provider: TopicChoice, where: str) -> None:
         )
     taken = {"/input/topic": flow.input.topic, **_outputs(flow)}
     for path, topic in (("/provider/request", provider.request), ("/provider/response", provider.response)):
-        for other, used in taken.items():
-            if topic == used:
-                raise FlowError(
-                    "two topics of the flow are the same",
-                    where=where,
-                    path=path,
-                    found=topic,
-                    expected=f"another topic than {other}",
-                )
+        check_distinct(topic, path, taken, where, found=topic)
         taken[path] = topic
+
+
+def check_distinct(topic: str, path: str, taken: Mapping[str, str | None], where: str, *, found: str) -> None:
+    """Check that a topic, found as `found` at `path`, is not among those taken. Raises `FlowError`."""
+    for other, used in taken.items():
+        if topic == used:
+            raise FlowError(
+                "two topics of the flow are the same",
+                where=where,
+                path=path,
+                found=found,
+                expected=f"another topic than {other}",
+            )
 
 
 def _outputs(flow: Flow) -> dict[str, str | None]:

@@ -11,7 +11,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import FlowError, TopicInvalid
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs, TopicChoice
-from trustgraph_prompt.worker.flow_file import temperature
+from trustgraph_prompt.worker.flow_file import check_distinct, temperature
 
 REQUESTER_TIMEOUT = 600.0
 """Seconds that TrustGraph's clients wait by default."""
@@ -127,17 +127,9 @@ def _topics(queues: dict[str, Any], specs: list[str], where: str) -> dict[str, s
             topic = topics.resolve(queue)
         except TopicInvalid as error:
             raise FlowError(str(error), where=where, path=path) from None
-        for other, used in taken.items():
-            if topic == used:
-                raise FlowError(
-                    "two topics of the flow are the same",
-                    where=where,
-                    path=path,
-                    found=queue,
-                    expected=f"another topic than /topics/{other}",
-                )
-        taken[spec] = topic
-    return taken
+        check_distinct(topic, path, taken, where, found=queue)
+        taken[path] = topic
+    return {spec: taken[f"/topics/{spec}"] for spec in specs}
 
 
 def _model(parameters: dict[str, Any], where: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The durable record of a request: its outcome, the ids of its objects, its cost."""
+"""The durable record of a request: its outcome, its objects and its cost; and the search for records."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import accumulate, count
 from typing import Any, Self
 
 from trustgraph_prompt import wire
+from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.errors import Issue, Reason, RequestError
 from trustgraph_prompt.reader import Outcome, Rejected
@@ -220,3 +221,43 @@ def _bounded(
 
 def _issue(issue: Issue) -> dict[str, str]:
     return {"reason": issue.reason.value, "path": issue.path, "message": issue.message}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFilter:
+    """Matches the records of a flow that have no result and the given reason and prompt."""
+
+    flow: str
+    reason: str | None = None
+    prompt: str | None = None
+
+    def matches(self, answer: Answer) -> bool:
+        return (
+            answer.gave_nothing
+            and answer.flow == self.flow
+            and self.reason in (None, answer.reason)
+            and self.prompt in (None, answer.prompt)
+        )
+
+
+async def search(broker: Broker, topic: str, filter: AnswerFilter) -> list[tuple[float, Answer]]:
+    """The matching records, the last one of each request, in order, with their time of publication.
+
+    Keeps only these in memory: a topic has a record for each request. Raises `BrokerError`.
+    """
+    found: dict[str, tuple[float, Answer]] = {}
+    reader = await broker.reader(topic)
+    try:
+        while await reader.behind() and (message := await reader.receive()):
+            if message.key is None:
+                continue
+            found.pop(message.key, None)
+            try:
+                answer = Answer.decode(message.data)
+            except RequestError:  # a deletion, or a message of another program
+                continue
+            if filter.matches(answer):
+                found[message.key] = message.published, answer
+    finally:
+        await reader.close()
+    return list(found.values())
