@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from trustgraph_prompt.errors import BrokerClosed, ConfigError
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
-from trustgraph_prompt.worker.telemetry.watch import Watch
+from trustgraph_prompt.worker.telemetry.watch import Action, Watch
 
 log = logging.getLogger(__name__)
 
@@ -174,9 +174,7 @@ class Pending(Generic[C]):
 
 
 @contextmanager
-def watched(
-    watch: Watch, part: str, topic: str, check: Callable[[], Awaitable[None]], close: Callable[[], Any]
-) -> Iterator[Callable[[], Awaitable[None]]]:
+def watched(watch: Watch, part: str, topic: str, check: Action, close: Action) -> Iterator[Action]:
     """Watch the subscription to changes during the block, which ends when the subscription is closed.
 
     Yields what closes it as lost. Raises `BrokerClosed` at the end of the block if it was lost.
