@@ -41,32 +41,6 @@ SECONDS_TO_END = 1.0
 """How long shutdown waits for answers in progress."""
 
 
-@asynccontextmanager
-async def serve_connections(
-    address: str, answer: Callable[[web.BaseRequest], Awaitable[web.Response]]
-) -> AsyncIterator[str]:
-    """Serve on `HOST:PORT` (port 0: any free one) during the block; yields the address in use.
-
-    `answer` has to close its connection. Raises `ConfigError` if the address is invalid or in use.
-    """
-    listeners = await _bind(address)
-    async with AsyncExitStack() as closing:
-        for listener in listeners:
-            closing.enter_context(listener)
-        server = _Server(answer, access_log=None)
-        closing.push_async_callback(server.end)
-        accepting = [
-            asyncio.create_task(server.accept(listener), name=f"HTTP on {address}") for listener in listeners
-        ]
-        try:
-            host, port, *_ = listeners[0].getsockname()
-            yield f"{host}:{port}"
-        finally:
-            for task in accepting:
-                task.cancel()
-            await asyncio.wait(accepting)
-
-
 async def _bind(address: str) -> list[socket.socket]:
     host, colon, port = address.rpartition(":")
     host = host.strip("[]")
@@ -201,6 +175,26 @@ async def serve(address: str, health: Health, metrics: Metrics) -> AsyncIterator
 
     Raises `ConfigError` if the address is invalid or in use.
     """
+    listeners = await _bind(address)
+    async with AsyncExitStack() as closing:
+        for listener in listeners:
+            closing.enter_context(listener)
+        server = _Server(_endpoints(health, metrics), access_log=None)
+        closing.push_async_callback(server.end)
+        accepting = [
+            asyncio.create_task(server.accept(listener), name=f"HTTP on {address}") for listener in listeners
+        ]
+        try:
+            host, port, *_ = listeners[0].getsockname()
+            yield f"{host}:{port}"
+        finally:
+            for task in accepting:
+                task.cancel()
+            await asyncio.wait(accepting)
+
+
+def _endpoints(health: Health, metrics: Metrics) -> Callable[[web.BaseRequest], Awaitable[web.Response]]:
+    """The request handler; it closes every connection after its answer."""
 
     async def livez() -> web.Response:
         return web.json_response({"alive": True})
@@ -226,8 +220,7 @@ async def serve(address: str, health: Health, metrics: Metrics) -> AsyncIterator
         response.force_close()
         return response
 
-    async with serve_connections(address, answer) as bound:
-        yield bound
+    return answer
 
 
 def _brief(notes: Mapping[str, str]) -> dict[str, str]:
