@@ -11,7 +11,7 @@ import pytest
 from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.worker import crash_record
-from trustgraph_prompt.worker.crash_record import CrashRecord, Record, WorkAlone
+from trustgraph_prompt.worker.crash_record import CrashRecord, Record, SharedExclusiveLock
 
 Begin = Callable[[], Awaitable[CrashRecord]]
 
@@ -35,7 +35,7 @@ async def worker(broker: Broker, topic: str) -> AsyncIterator[Begin]:
         async def begin() -> CrashRecord:
             producers = ProducerPool(broker)
             stack.push_async_callback(producers.close)
-            worker = CrashRecord(broker, producers, topic, WorkAlone())
+            worker = CrashRecord(broker, producers, topic, SharedExclusiveLock())
             stack.push_async_callback(worker.close)
             await worker.open()
             return worker

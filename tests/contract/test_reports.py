@@ -101,7 +101,7 @@ async def test_a_worker_that_was_killed_is_not_waited_for_for_ever(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await announce(house, json.dumps({"workspaces": ["default"], "pushes": {}}).encode())
-    monkeypatch.setattr(report_topic, "SECONDS_TO_BELIEVE_THEM", 0.0)
+    monkeypatch.setattr(report_topic, "ANNOUNCEMENT_LIFETIME", 0.0)
     await asyncio.sleep(0.01)
 
     assert await answers(house, "Say A", SHORT) == {}

@@ -241,7 +241,7 @@ async def test_a_term_that_is_missing_is_refused_unpaid_or_logged(
 
     [response] = await responses.under(await house.send(flow, "theirs", txt="chalk"))
     assert response["error"] is None
-    assert "theirs has nothing where its terms stand: text" in caplog.text
+    assert "prompt theirs: the request has no value for: text" in caplog.text
 
 
 def worker(house: House, broker: object, **settings: Any) -> Service:

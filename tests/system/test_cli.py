@@ -161,7 +161,7 @@ class TestCheck:
         (tmp_path / "two.yaml").write_text(flow)
         result = run("check", tmp_path)
         assert result.returncode == 2
-        assert "two.yaml /name: two flows of one name" in result.stderr
+        assert "two.yaml /name: two flows have the same name" in result.stderr
 
     def test_judges_each_entry_of_an_export(self, tmp_path: Path) -> None:
         entries = {

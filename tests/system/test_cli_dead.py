@@ -173,9 +173,10 @@ def test_letters_that_nobody_hears_stopped_the_replay_of_all_others(services: De
     result = services.dead("replay", "--all")
     assert (result.returncode, result.stdout) == (1, "replayed 1 dead letter\n")
     assert (
-        "non-persistent://tg/flow/f-in: nobody is subscribed as prompt--default--f--request" in result.stderr
+        "non-persistent://tg/flow/f-in: subscription prompt--default--f--request has no consumer"
+        in result.stderr
     )
-    assert "2 dead letters stay; replay while the worker runs" in result.stderr
+    assert "2 dead letters not replayed: the topic is not persistent" in result.stderr
     assert [letter["flow"] for letter in services.listed()] == ["f", "f"]
 
 

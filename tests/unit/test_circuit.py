@@ -29,7 +29,7 @@ from trustgraph_prompt.llm import Call, Completer, Delta, Identity, Limiter, Lim
 from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
 from trustgraph_prompt.llm.circuit_breaker import REQUEST, CircuitBreaker
 from trustgraph_prompt.prompts import PromptDefinition, Question
-from trustgraph_prompt.worker.request.disposition import AwaitProvider, Known, Retry, SendOut, decide
+from trustgraph_prompt.worker.request.disposition import AwaitProvider, Retry, SendOut, Situation, decide
 
 PROMPT = PromptDefinition.from_entry("say", {"prompt": "unused"})
 MINUTES = 60.0
@@ -123,7 +123,7 @@ class Queue:
         self.deliveries[id] += 1
         while True:
             outcome = await ask(PROMPT, Question("", id), self.model, clock=now)
-            known = Known(
+            known = Situation(
                 result=outcome, deliveries=self.deliveries[id], deliveries_allowed=5, persistent=True
             )
             match decide(known):

@@ -339,7 +339,7 @@ async def test_what_an_array_is_said_to_be_is_in_the_question() -> None:
         ({"type": "array", "items": {"type": "objekt"}}, "/items/type: unknown type"),
         ({"type": "array", "items": {"x-from": "page"}}, "/items: the value"),
         ({"type": "array", "items": {"$ref": "#/nowhere"}}, "unknown reference|does not exist"),
-        (Contract.from_schema(None, format="text"), "a text has no instances"),
+        (Contract.from_schema(None, format="text"), "a text contract has nothing to extract"),
         (list[Sea | Lake], "two classes of this union have the same schema"),
         ([River], "not a type with a JSON Schema"),
         ("River", "a string is not a type .*expected the type itself, without quotes"),

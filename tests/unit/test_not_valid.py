@@ -46,7 +46,7 @@ GIVEN: dict[str, tuple[Callable[[], object], str]] = {
         lambda: options.terms(["name"]),
         "the term is not valid: there is no = in it (found 'name', expected NAME=VALUE or NAME:=JSON)",
     ),
-    "a term without a name": (lambda: options.terms(["=value"]), "there is no name before its ="),
+    "a term without a name": (lambda: options.terms(["=value"]), "there is no name before the ="),
     "a workspace with a slash": (lambda: _workspace("a/b"), "the name is not valid: there is a / in it"),
     "a workspace without a name": (lambda: _workspace(""), "the name is not valid: it is empty"),
 }

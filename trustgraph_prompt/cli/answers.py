@@ -52,7 +52,7 @@ def list_(
     Only flows that set `outputs.answers` keep records of their answers. Creates no topic. With --json, prints
     one object per line.
     """
-    from trustgraph_prompt.worker.messages.answer_topic import AnswerFilter, look
+    from trustgraph_prompt.worker.messages.answer import AnswerFilter, search
 
     chosen, description = inspect_broker.flows_of(flows, flow)
     recorded = {flow.name: topic for flow in chosen if (topic := flow.outputs.answers)}
@@ -65,7 +65,7 @@ def list_(
             if not await view.has(topic):
                 output.note(f"flow {name}: no answers yet, the topic {topic} does not exist")
                 continue
-            found = await look(view.broker, topic, AnswerFilter(name, reason, prompt))
+            found = await search(view.broker, topic, AnswerFilter(name, reason, prompt))
             count += len(found)
             if found and not as_json:
                 typer.echo(visible(f"{topic}, flow {name}"))

@@ -168,7 +168,11 @@ def _check_flows_together(flows: Mapping[Path, Flow]) -> Iterator[Verdict]:
         if found.name in names:
             other = f"no name of another flow ({names[found.name]} has it)"
             error = ConfigError(
-                "two flows of one name", where=str(path), path="/name", found=found.name, expected=other
+                "two flows have the same name",
+                where=str(path),
+                path="/name",
+                found=found.name,
+                expected=other,
             )
             yield Verdict(str(path), "flow", (error,))
         names.setdefault(found.name, path)

@@ -337,10 +337,10 @@ def _since(announced: float) -> str:
     """How long a worker, which may have been killed, has been silent."""
     from time import time
 
-    from trustgraph_prompt.worker.config.report_topic import SECONDS_TO_BELIEVE_THEM
+    from trustgraph_prompt.worker.config.report_topic import ANNOUNCEMENT_LIFETIME
 
     ago = max(0, time() - announced)
-    until = SECONDS_TO_BELIEVE_THEM / 60
+    until = ANNOUNCEMENT_LIFETIME / 60
     return (
         f"it last announced itself {ago:.0f} s ago; workers count as running for {until:g} minutes after that"
     )

@@ -18,8 +18,8 @@ from trustgraph_prompt.errors import ConfigError, TopicInvalid
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.inspect_broker import BrokerView
-    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterTopic
-    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
+    from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
+    from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter
 
 app = group(
     "List, show and replay dead letters: requests that could not be served.", "dead list --flows flows/"
@@ -53,7 +53,7 @@ EverywhereOption = Annotated[
 class Scope:
     """The subscriptions that the options name, and a description of them."""
 
-    subscriptions: list[LetterTopic]
+    subscriptions: list[LetterSource]
     description: str
     bundled: bool = False
     everywhere: bool = False
@@ -76,23 +76,23 @@ class Scope:
         names = sorted({place.subscription for place in self.subscriptions})
         return f"{self.described(broker)} (subscription{'s' if len(names) > 1 else ''} {', '.join(names)})"
 
-    async def look(self, view: BrokerView, choice: LetterFilter) -> AsyncGenerator[DeadLetter, None]:
+    async def look(self, view: BrokerView, choice: DeadLetterFilter) -> AsyncGenerator[DeadLetter, None]:
         """Yield the chosen dead letters. Raises `BrokerError`, `ConfigError`.
 
         Skips topics without the subscription `dead`: it exists as soon as there is a dead letter, and looking
         would create it.
         """
         from trustgraph_prompt.broker.topics import DEAD_LETTER_SUBSCRIPTION
-        from trustgraph_prompt.worker.dead_letters.replay import look_at
+        from trustgraph_prompt.worker.dead_letters.replay import browse_topic
 
-        wanted = [place.letters for place in self.subscriptions]
+        wanted = [place.dead_letter_topic for place in self.subscriptions]
         if self.everywhere:
             names = await view.topics(self.namespaces)
             wanted += sorted(name for name in names if name.endswith("-DLQ"))
         existing = await view.subscriptions(dict.fromkeys(wanted))
         for topic, subscriptions in existing.items():
             if DEAD_LETTER_SUBSCRIPTION in subscriptions:
-                async with aclosing(look_at(view.broker, topic, choice)) as letters:
+                async with aclosing(browse_topic(view.broker, topic, choice)) as letters:
                     async for letter in letters:
                         yield letter
 
@@ -126,22 +126,22 @@ def list_(
 
     Creates no topic. With --json, prints one object per line, with the full reason.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
+    from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter
 
-    place: LetterTopic | None = None
+    place: LetterSource | None = None
 
     def show_one(letter: DeadLetter) -> None:
         nonlocal place
         if as_json:
             output.print_object(_facts(letter))
             return
-        if place != letter.place:
-            place = letter.place
+        if place != letter.source:
+            place = letter.source
             typer.echo(visible(f"{place.topic}, subscription {place.subscription}"))
         typer.echo(_line(letter))
 
     scope = _scope(flows, flow, id, topic, subscription, everywhere=everywhere)
-    choice = LetterFilter(error=error, prompt=prompt)
+    choice = DeadLetterFilter(error=error, prompt=prompt)
     count = _print_each(broker, admin_url, scope, choice, show_one)
     output.note(f"{_counted(count)} {scope.described(broker) if count else scope.described_in_full(broker)}")
 
@@ -166,7 +166,7 @@ def show(
 
     Exits with 1 if it does not exist.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter
+    from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter
 
     def show_one(found: DeadLetter) -> None:
         if as_json:
@@ -175,7 +175,7 @@ def show(
             _print_whole(found)
 
     scope = _scope(flows, flow, id, topic, subscription, everywhere=everywhere)
-    choice = LetterFilter(frozenset([letter]))
+    choice = DeadLetterFilter(frozenset([letter]))
     if not _print_each(broker, admin_url, scope, choice, show_one):
         output.note(f"error: there is no dead letter {letter} {scope.described_in_full(broker)}")
         raise typer.Exit(1)
@@ -211,13 +211,13 @@ def replay_(
     letters are replayed only while the worker runs, to all subscriptions, and those beyond its buffer are
     lost. Exits with 1 if no worker runs there, or if a named dead letter does not exist or is not complete.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import LetterFilter, replay
+    from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter, replay
 
     if letters and all_:
         raise ConfigError("give either ids or --all, not both")
     if not letters and not all_:
         raise ConfigError("no dead letters are selected: give their ids, or --all")
-    choice = LetterFilter(frozenset(letters or ()), error, prompt)
+    choice = DeadLetterFilter(frozenset(letters or ()), error, prompt)
     scope = _scope(flows, flow, id, topic, subscription)
     missing, replayed, kept = set(choice.ids), 0, 0
 
@@ -260,7 +260,7 @@ def _scope(
 ) -> Scope:
     """Return the subscriptions that the options name. Raises `ConfigError`."""
     from trustgraph_prompt.broker import topics
-    from trustgraph_prompt.worker.dead_letters.record import LetterTopic
+    from trustgraph_prompt.worker.dead_letters.record import LetterSource
 
     if everywhere and (flow is not None or topic is not None):
         raise ConfigError("cannot be combined with --flow or --topic", where="--all")
@@ -268,14 +268,14 @@ def _scope(
         if flows or flow is not None:
             raise ConfigError("cannot be combined with --flows or --flow", where="--topic")
         try:
-            place = LetterTopic(topics.resolve(topic), topics.check_subscription(subscription))
+            place = LetterSource(topics.resolve(topic), topics.check_subscription(subscription))
         except TopicInvalid as error:
             raise ConfigError(str(error), where="--topic, --subscription") from error
         return Scope([place], f"of {place.topic}")
     if topic is not None or subscription is not None:
         raise ConfigError("--topic and --subscription must be given together")
     chosen, description = inspect_broker.flows_of(flows, flow, processor=id)
-    places = list(dict.fromkeys(map(LetterTopic.of, chosen)))
+    places = list(dict.fromkeys(map(LetterSource.of, chosen)))
     return Scope(places, description, bundled=not flows, everywhere=everywhere)
 
 
@@ -283,7 +283,7 @@ def _print_each(
     broker: str,
     admin_url: str | None,
     scope: Scope,
-    choice: LetterFilter,
+    choice: DeadLetterFilter,
     show_one: Callable[[DeadLetter], None],
 ) -> int:
     """Show the chosen letters; return how many there are."""
@@ -304,8 +304,8 @@ def _facts(letter: DeadLetter) -> dict[str, Any]:
     return {
         "id": letter.id,
         "request": letter.request,
-        "topic": letter.place.topic,
-        "subscription": letter.place.subscription,
+        "topic": letter.source.topic,
+        "subscription": letter.source.subscription,
         "published": output.time(letter.message.published),
         "died": None if letter.died is None else output.time(letter.died),
         "flow": letter.flow,
@@ -314,7 +314,7 @@ def _facts(letter: DeadLetter) -> dict[str, Any]:
         "reason": letter.reason,
         "deliveries": letter.message.deliveries,
         "bytes": letter.size,
-        "cut": letter.cut,
+        "cut": letter.truncated,
     }
 
 
@@ -330,7 +330,7 @@ def _whole(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _line(letter: DeadLetter) -> str:
-    size = f"{letter.size:,} B{' (cut)' if letter.cut else ''}"
+    size = f"{letter.size:,} B{' (cut)' if letter.truncated else ''}"
     columns = (
         f"  {output.time(letter.message.published)}  {letter.id}",
         letter.error or "-",

@@ -135,12 +135,12 @@ def _required(flows: Path | None, id: str, topic: str, space: str | None) -> Req
     from trustgraph_prompt import package_data
     from trustgraph_prompt.broker.pulsar.admin import RequiredTopics
     from trustgraph_prompt.worker import flow_file
-    from trustgraph_prompt.worker.required_topics import layout
+    from trustgraph_prompt.worker.required_topics import required_topics
 
     options.check_trustgraph(flows, trustgraph=space is not None)
     if space is not None:
         return RequiredTopics.of_trustgraph(space)
-    return layout(flow_file.load(flows or package_data.flows(), processor=id), topic)
+    return required_topics(flow_file.load(flows or package_data.flows(), processor=id), topic)
 
 
 def _needs_nothing(broker: str) -> bool:

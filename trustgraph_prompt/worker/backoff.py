@@ -1,4 +1,4 @@
-"""Waiting for a broker: log it, wait longer each time, try again."""
+"""Retries broker operations, with logged exponential backoff."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from tenacity.wait import WaitBaseT
 
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 from trustgraph_prompt.retrying import error_of, retrying
-from trustgraph_prompt.worker.telemetry.health import lasting
+from trustgraph_prompt.worker.telemetry.health import reason_since
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
-"""Seconds before the next try of what a worker cannot start without; doubled each time."""
+"""Seconds before the next try of an operation that the start needs; doubled each time."""
 
 LONGEST_OUTAGE_PAUSE = 30.0
-"""Seconds before the next try to settle a message; doubled from 1, with full jitter."""
+"""Maximum seconds before the next try to settle a message; doubled from 1, with full jitter."""
 
 _BROKER_FAILED = retry_if_exception_type(BrokerError)
-_BROKER_IS_AWAY = retry_if_exception_type(BrokerUnavailable)
+_BROKER_UNAVAILABLE = retry_if_exception_type(BrokerUnavailable)
 _START_PAUSES = wait_exponential(SHORTEST_PAUSE, LONGEST_PAUSE)
 _OUTAGE_PAUSES = wait_random_exponential(max=LONGEST_OUTAGE_PAUSE)
 
 
-async def until_stopped(
-    what: str, action: Callable[[], Awaitable[T]], said: MutableMapping[str, str], stopping: asyncio.Event
+async def retry_until_stopped(
+    part: str, action: Callable[[], Awaitable[T]], waiting: MutableMapping[str, str], stopping: asyncio.Event
 ) -> T | None:
-    """The result of `action`, tried until the broker allows it; None once `stopping` is set.
+    """Call `action` until it raises no `BrokerError`; returns its result, None once `stopping` is set.
 
-    `said[what]` holds the reason while it is tried.
+    `waiting[part]` has the reason meanwhile.
     """
     began = time()
-    said[what] = "starting"
+    waiting[part] = "starting"
 
-    def tell(state: RetryCallState) -> None:
-        said[what] = lasting(error_of(state), began)
-        log.error("%s: %s; again in %.1f s", what, error_of(state), state.upcoming_sleep)
+    def report(state: RetryCallState) -> None:
+        waiting[part] = reason_since(error_of(state), began)
+        log.error("%s: %s; retry in %.1f s", part, error_of(state), state.upcoming_sleep)
 
     async def sleep(seconds: float) -> None:
         with suppress(TimeoutError):
@@ -59,41 +59,37 @@ async def until_stopped(
             retry=_BROKER_FAILED,
             stop=lambda state: stopping.is_set(),
             wait=_START_PAUSES,
-            before_sleep=tell,
+            before_sleep=report,
             sleep=sleep,
         )
-    except BrokerError:  # stopping, which may be the cause of the error
+    except BrokerError:  # the shutdown may have caused it
         result = None
-    said.pop(what, None)
+    waiting.pop(part, None)
     return result
 
 
-async def unless_stopped(action: Coroutine[Any, Any, T], stopping: asyncio.Event) -> T | None:
-    """The result of `action`, which is cancelled once `stopping` is set: then None."""
-    doing, stopped = asyncio.create_task(action), asyncio.create_task(stopping.wait())
+async def cancel_when_stopped(action: Coroutine[Any, Any, T], stopping: asyncio.Event) -> T | None:
+    """Run `action`, cancelled once `stopping` is set; returns its result, None if it was cancelled."""
+    running, stopped = asyncio.create_task(action), asyncio.create_task(stopping.wait())
     try:
-        await asyncio.wait([doing, stopped], return_when=asyncio.FIRST_COMPLETED)
-        return doing.result() if doing.done() else None
+        await asyncio.wait([running, stopped], return_when=asyncio.FIRST_COMPLETED)
+        return running.result() if running.done() else None
     finally:
-        doing.cancel()
+        running.cancel()
         stopped.cancel()
-        await asyncio.wait([doing, stopped])
+        await asyncio.wait([running, stopped])
 
 
-async def through_outages(
+async def retry_outages(
     action: Callable[[], Awaitable[T]],
     sleep: Callable[[float], Awaitable[None]],
     pauses: WaitBaseT = _OUTAGE_PAUSES,
 ) -> T:
-    """The result of `action`, tried for as long as the broker is away. Raises any other `BrokerError`."""
-
-    def tell(state: RetryCallState) -> None:
-        log.warning("the broker is away: %s", error_of(state))
-
+    """Call `action` until the broker is available; returns its result. Raises any other `BrokerError`."""
     return await retrying(
         action,
-        retry=_BROKER_IS_AWAY,
+        retry=_BROKER_UNAVAILABLE,
         wait=pauses,
-        before_sleep=tell,
+        before_sleep=lambda state: log.warning("the broker is unavailable: %s", error_of(state)),
         sleep=sleep,
     )

@@ -1,4 +1,4 @@
-"""Keeps a flow subscribed: a consumer that breaks, or that the broker has forgotten, is replaced."""
+"""Keeps a flow subscribed: replaces a consumer that fails or that the broker has lost."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from trustgraph_prompt.worker.services import Services
 log = logging.getLogger(__name__)
 
 SECONDS_BEFORE_ANOTHER = 0.5
-"""Between the loss of a consumer and the next, so that a broker that closes each one is not flooded."""
+"""Between a lost consumer and the next one, so that a broker that closes each is not flooded."""
 
 
 class ConsumerKeeper:
-    """The consumers of one flow, in turn; `subscribe` opens one, and gives None when it is too late.
+    """The successive consumers of one flow. `subscribe` opens one, or returns None during shutdown.
 
-    Two are open while the messages of the one before are worked off.
+    Two are open while the messages of a replaced one are still processed.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ConsumerKeeper:
         self._open: set[Consumer] = set()
 
     async def next(self) -> Consumer | None:
-        """A consumer that receives messages or still holds some; None once nothing more comes."""
+        """The next consumer; None after `stop`."""
         if self._successor is not None:
             self._consumer = await self._successor
             self._successor = None
@@ -52,32 +52,34 @@ class ConsumerKeeper:
 
     @asynccontextmanager
     async def watched(self, consumer: Consumer, tasks: asyncio.TaskGroup) -> AsyncIterator[None]:
-        """Checks the consumer for the time of the block; a `BrokerError` within closes it."""
+        """Watch a consumer during the block; a `BrokerError` in the block closes it."""
         try:
             check, renew = partial(self._check, consumer), partial(self._renew, consumer, tasks)
             with self._services.watch.over(self._part, check, renew):
                 yield
         except BrokerError as error:
             log.error("flow %s lost its consumer: %s", self._flow.name, error)
-            await self.close(consumer)  # the broker delivers again what it holds, and the journal knows it
+            await self.close(
+                consumer
+            )  # the broker redelivers its messages, and the journal has their outcomes
             await self._services.sleep(SECONDS_BEFORE_ANOTHER)
 
     async def stop(self) -> None:
-        """Receive nothing new; the consumers stay open for acknowledgements."""
+        """Receive no more messages; the consumers stay open for acknowledgements."""
         for consumer in (self._consumer, self._waiting_successor()):
             if consumer is not None:
                 await _stop(consumer)
 
     async def close(self, consumer: Consumer) -> None:
-        """Close one; an error of the broker is logged."""
+        """Close a consumer; logs a `BrokerError`."""
         self._open.discard(consumer)
         try:
             await consumer.close()
         except BrokerError as error:
-            log.warning("a consumer could not be closed: %s", error)
+            log.warning("flow %s: cannot close a consumer: %s", self._flow.name, error)
 
     async def close_all(self) -> None:
-        """Close what is open, and stop watching."""
+        """Close all consumers and stop watching them."""
         self._successor = None
         await asyncio.gather(*map(self.close, list(self._open)))
         self._services.watch.forget(self._part)
@@ -91,7 +93,7 @@ class ConsumerKeeper:
         return consumer
 
     def _waiting_successor(self) -> Consumer | None:
-        """The consumer that already receives while the messages of the one before are worked off."""
+        """The consumer that already receives while the messages of the previous one are processed."""
         successor = self._successor
         return successor.result() if successor is not None and successor.done() else None
 
@@ -100,9 +102,9 @@ class ConsumerKeeper:
             await (self._waiting_successor() or consumer).check()
 
     async def _renew(self, consumer: Consumer, tasks: asyncio.TaskGroup) -> None:
-        """Replace a consumer that the broker has forgotten; the new one is used when this one is done.
+        """Replace a consumer that the broker has lost; the new one is used when this one has ended.
 
-        A persistent one is closed: the broker delivers again whatever it holds.
+        One of a persistent topic is closed, so that the broker redelivers its messages.
         """
         if not self._stopping.is_set():
             self._successor = tasks.create_task(self._replace(consumer))
@@ -116,4 +118,4 @@ async def _stop(consumer: Consumer) -> None:
     try:
         await consumer.stop()
     except BrokerError as error:
-        log.warning("a consumer could not be stopped: %s", error)
+        log.warning("%s: cannot stop a consumer: %s", consumer.topic, error)

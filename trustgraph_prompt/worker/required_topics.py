@@ -1,4 +1,4 @@
-"""What the flows of a worker need on a broker before it starts."""
+"""The topics and subscriptions that a worker needs on a broker."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from trustgraph_prompt.worker.config.report_topic import REPORT
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 
 
-def layout(flows: Iterable[Flow], config_topic: str) -> RequiredTopics:
-    """The topics that the flows and the config topic use. Raises `TopicInvalid` where a name is too long."""
+def required_topics(flows: Iterable[Flow], config_topic: str) -> RequiredTopics:
+    """The topics of the flows and the config topic. Raises `TopicInvalid` if a name is too long."""
     config = topics.resolve(config_topic)
     return RequiredTopics.of(
         [

@@ -1,4 +1,4 @@
-"""What every request needs at hand."""
+"""The shared services that the processing of a request needs."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from trustgraph_prompt.worker.telemetry.watch import Watch
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """The collaborators of the loops of one process; `prompts` has the current snapshot of each workspace.
+    """The services of the flows of one process; `prompts` has the current snapshot of each workspace.
 
-    `in_work` is of one flow, None where nothing is delivered again after a crash. `failing` says of a flow
-    why its provider failed, until it answers again.
+    `crash_record` is that of one flow, None for non-persistent topics. `failing` has the last error of the
+    flow's provider until it answers again.
     """
 
     prompts: Mapping[str, PromptSet]
@@ -35,7 +35,7 @@ class Services:
     metrics: Metrics
     journal: Journal = field(default_factory=Journal)
     cache: Cache | None = None
-    in_work: CrashRecord | None = None
+    crash_record: CrashRecord | None = None
     failing: dict[str, str] = field(default_factory=dict)
     circuits: Circuits = field(default_factory=Circuits)
     tracing: Tracing = field(default_factory=Tracing)

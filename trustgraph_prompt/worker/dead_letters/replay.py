@@ -1,4 +1,4 @@
-"""Dead letters: looked through without taking any, and put back so that they are served again."""
+"""Lists dead letters without consuming them, and replays them."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ import tenacity
 from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, envelope, topics
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, MessageTooLarge, SubscriptionBusy
 from trustgraph_prompt.retrying import retrying
-from trustgraph_prompt.worker.dead_letters.record import REMARKS, DeadLetter, LetterTopic
+from trustgraph_prompt.worker.dead_letters.record import FAILURE_PROPERTIES, DeadLetter, LetterSource
 
 AT_ONCE: Final = 32
-"""Letters that are on their way back at a time; each may be of 5 MB."""
+"""Dead letters republished at the same time; each may have 5 MB."""
 
 SECONDS_TO_WAIT = 10.0
-"""For somebody else who is at the same letters; a worker that buries its first is, for a moment."""
+"""For another consumer of the same dead letters, such as a worker that creates the subscription."""
 
 _END: Final = "trustgraph-prompt/end"
-"""The key of a mark behind the last letter."""
+"""The key of the end marker."""
 
 
 @dataclass(frozen=True, slots=True)
-class LetterFilter:
-    """Which letters are meant: those that fit all that is set. An id is a letter's or its request's."""
+class DeadLetterFilter:
+    """Selects the dead letters that match all given values. `ids` are of messages or of requests."""
 
     ids: frozenset[str] = frozenset()
     error: str | None = None
     prompt: str | None = None
 
-    def has(self, letter: DeadLetter) -> bool:
+    def matches(self, letter: DeadLetter) -> bool:
         return (
             (not self.ids or not self.ids.isdisjoint((letter.id, letter.request)))
             and self.error in (None, letter.error)
@@ -42,100 +42,105 @@ class LetterFilter:
         )
 
 
-async def look(
-    broker: Broker, places: Iterable[LetterTopic], choice: LetterFilter = LetterFilter()
+async def browse(
+    broker: Broker, sources: Iterable[LetterSource], filter: DeadLetterFilter = DeadLetterFilter()
 ) -> AsyncGenerator[DeadLetter, None]:
-    """The letters that nobody has dealt with yet, place by place, oldest first. None is taken.
+    """List the dead letters of some subscriptions, oldest first, without acknowledging them.
 
-    Only one can look at a place at a time: raises `SubscriptionBusy` where somebody does; `BrokerError`.
+    Raises `SubscriptionBusy` if another client browses or replays the same ones, or another `BrokerError`.
     """
-    for place in places:
-        async with aclosing(look_at(broker, place.letters, choice)) as letters:
+    for source in sources:
+        async with aclosing(browse_topic(broker, source.dead_letter_topic, filter)) as letters:
             async for letter in letters:
-                yield DeadLetter(place, letter.message)
+                yield DeadLetter(source, letter.message)
 
 
-async def look_at(
-    broker: Broker, topic: str, choice: LetterFilter = LetterFilter()
+async def browse_topic(
+    broker: Broker, topic: str, filter: DeadLetterFilter = DeadLetterFilter()
 ) -> AsyncGenerator[DeadLetter, None]:
-    """As `look`, at one dead-letter topic; its letters say of which place they are."""
-    async with _alone(broker, topic) as consumer, aclosing(_letters(broker, consumer)) as messages:
+    """Like `browse`, for one dead-letter topic; the letters name their subscription."""
+    async with (
+        _exclusive_consumer(broker, topic) as consumer,
+        aclosing(_letters(broker, consumer)) as messages,
+    ):
         async for message in messages:
-            place = LetterTopic(message.topic, message.properties.get("subscription", ""))
-            if choice.has(letter := DeadLetter(place, message)):
+            source = LetterSource(message.topic, message.properties.get("subscription", ""))
+            if filter.matches(letter := DeadLetter(source, message)):
                 yield letter
 
 
 async def replay(
-    broker: Broker, places: Iterable[LetterTopic], choice: LetterFilter = LetterFilter()
+    broker: Broker, sources: Iterable[LetterSource], filter: DeadLetterFilter = DeadLetterFilter()
 ) -> AsyncGenerator[tuple[DeadLetter, str | None], None]:
-    """Put letters back, to be served by the subscription they died in and by no other.
+    """Replay dead letters: the subscription that they failed in receives them again, and no other.
 
-    Gives each, and why it stays where it is, if it does: it was cut. Their deliveries are counted anew, and
-    so are the seconds of a budget. A letter is done with once what takes its place is durable; a crash in
-    between leaves both. Letters that die again while this runs are left alone.
+    Yields each one, and why it was not replayed (it was truncated), if so. Deliveries and the seconds of the
+    budget start from zero. A dead letter is acknowledged once its replacement is durable; a crash in between
+    leaves both. Requests that fail again meanwhile are not replayed twice.
 
-    Of a non-persistent topic, they go to whoever is subscribed to it now; where nobody is in the subscription
-    they stay. So do all letters of a place at which somebody else is. Raises `BrokerUnavailable` or
-    `SubscriptionBusy` for such places, after all others; `BrokerError`.
+    For a non-persistent topic, every subscription that is active receives the request; without an active
+    consumer in its own subscription it stays. Dead letters that another client is using stay, too. For these
+    subscriptions `BrokerUnavailable` or `SubscriptionBusy` is raised, after all others are done. Raises
+    `BrokerError`.
     """
     staying: list[BrokerError] = []
-    for place in places:
+    for source in sources:
         try:
-            async with aclosing(_replay_at(broker, place, choice)) as done:
-                async for each in done:
-                    yield each
-        except (_NobodyHears, SubscriptionBusy) as error:
+            async with aclosing(_replay_at(broker, source, filter)) as done:
+                async for replayed in done:
+                    yield replayed
+        except (_NoConsumer, SubscriptionBusy) as error:
             staying.append(error)
     if staying:
         first, *others = staying
         raise BrokerUnavailable("; ".join(map(str, staying))) if others else first
 
 
-class _NobodyHears(BrokerUnavailable):
-    """A topic that keeps nothing has nobody to give a letter to."""
+class _NoConsumer(BrokerUnavailable):
+    """A non-persistent topic has no consumer for a replayed message."""
 
 
 async def _replay_at(
-    broker: Broker, place: LetterTopic, choice: LetterFilter
+    broker: Broker, source: LetterSource, filter: DeadLetterFilter
 ) -> AsyncGenerator[tuple[DeadLetter, str | None], None]:
     async with (
-        _alone(broker, place.letters) as consumer,
-        _way_back(broker, place) as producer,
+        _exclusive_consumer(broker, source.dead_letter_topic) as consumer,
+        _replay_producer(broker, source) as producer,
         aclosing(_letters(broker, consumer)) as messages,
     ):
         chosen: list[DeadLetter] = []
-        heard = True if topics.is_persistent(place.topic) else None
-        unheard = 0
+        deliverable = True if topics.is_persistent(source.topic) else None
+        undeliverable = 0
         async for message in messages:
-            if not choice.has(letter := DeadLetter(place, message)):
+            if not filter.matches(letter := DeadLetter(source, message)):
                 continue
-            if heard is None:
-                heard = await _somebody_hears(broker, place)
-            if not heard:
-                unheard += 1
+            if deliverable is None:
+                deliverable = await _has_consumer(broker, source)
+            if not deliverable:
+                undeliverable += 1
                 continue
             chosen.append(letter)
             if len(chosen) == AT_ONCE:
-                for each in await _put_back(chosen, consumer, producer):
-                    yield each
+                for replayed in await _republish(chosen, consumer, producer):
+                    yield replayed
                 chosen.clear()
-        for each in await _put_back(chosen, consumer, producer):
-            yield each
-    if unheard:
-        raise _NobodyHears(
-            f"{place.topic}: nobody is subscribed as {place.subscription}, and the topic keeps nothing: "
-            f"{unheard:,} dead letter{' stays' if unheard == 1 else 's stay'}; replay while the worker runs"
+        for replayed in await _republish(chosen, consumer, producer):
+            yield replayed
+    if undeliverable:
+        raise _NoConsumer(
+            f"{source.topic}: subscription {source.subscription} has no consumer, "
+            f"{undeliverable:,} dead letter{'' if undeliverable == 1 else 's'} not replayed: "
+            "the topic is not persistent; replay while the worker runs"
         )
 
 
 @asynccontextmanager
-async def _alone(broker: Broker, topic: str) -> AsyncIterator[Consumer]:
-    """A consumer of the letters; what it does not acknowledge stays as it is.
+async def _exclusive_consumer(broker: Broker, topic: str) -> AsyncIterator[Consumer]:
+    """A consumer of a dead-letter topic; messages that it does not acknowledge stay.
 
-    Exclusive, for three reasons. Of two people who replay the same letters, one is told. The order is that
-    of the letters. And Pulsar stops a shared consumer that holds 50,000 messages unacknowledged. A reader
-    would not do: it also sees what was acknowledged and is still on the disk.
+    Exclusive for three reasons: of two people who replay the same letters, one gets an error; the order is
+    kept; and Pulsar stops a shared consumer with 50,000 unacknowledged messages. A reader would also return
+    messages that are acknowledged but not deleted yet.
     """
     try:
         consumer = await retrying(
@@ -146,7 +151,7 @@ async def _alone(broker: Broker, topic: str) -> AsyncIterator[Consumer]:
         )
     except SubscriptionBusy as error:
         raise SubscriptionBusy(
-            f"{topic}: somebody else is at these dead letters; try again when they are done"
+            f"{topic}: another client is reading or replaying these dead letters, try again later"
         ) from error
     try:
         yield consumer
@@ -155,50 +160,53 @@ async def _alone(broker: Broker, topic: str) -> AsyncIterator[Consumer]:
 
 
 @asynccontextmanager
-async def _way_back(broker: Broker, place: LetterTopic) -> AsyncIterator[Producer]:
-    producer = await broker.producer(envelope.way_back(place))
+async def _replay_producer(broker: Broker, source: LetterSource) -> AsyncIterator[Producer]:
+    producer = await broker.producer(envelope.way_back(source))
     try:
         yield producer
     finally:
         await producer.close()
 
 
-async def _somebody_hears(broker: Broker, place: LetterTopic) -> bool:
-    """Whether somebody is in the subscription: who asks for it alone is told that it is taken, if it is."""
+async def _has_consumer(broker: Broker, source: LetterSource) -> bool:
+    """Whether the subscription has a consumer: an exclusive one is rejected then."""
     try:
-        alone = await broker.consumer(place.topic, place.subscription, type="exclusive")
+        exclusive = await broker.consumer(source.topic, source.subscription, type="exclusive")
     except SubscriptionBusy:
         return True
-    await alone.close()
+    await exclusive.close()
     return False
 
 
 async def _letters(broker: Broker, consumer: Consumer) -> AsyncGenerator[Message, None]:
-    """What was there when this began: up to a mark which is put behind it, and taken away again.
+    """The dead letters that exist at the start, up to an end marker that is published and removed again.
 
-    No broker says where the end of a subscription is, and letters may come faster than they are read.
+    No broker reports the end of a subscription, and new letters may arrive faster than they are read.
     """
     mark = uuid4().hex
     producer = await broker.producer(consumer.topic)
     await producer.send(b"", key=_END, properties={"mark": mark})
     await producer.close()
     while message := await consumer.receive():
-        if message.data or message.key != _END or "reason" in message.properties:  # which each letter has
+        if (
+            message.data or message.key != _END or "reason" in message.properties
+        ):  # a property of every dead letter
             yield message
             continue
-        await consumer.acknowledge(message)  # also one whose owner was killed
+        await consumer.acknowledge(message)  # or the marker of a client that was killed
         if message.properties.get("mark") == mark:
             return
 
 
-async def _put_back(
+async def _republish(
     letters: Iterable[DeadLetter], consumer: Consumer, producer: Producer
 ) -> list[tuple[DeadLetter, str | None]]:
-    async def put_back(letter: DeadLetter) -> tuple[DeadLetter, str | None]:
-        if letter.cut:
+    async def republish(letter: DeadLetter) -> tuple[DeadLetter, str | None]:
+        if letter.truncated:
             return letter, f"only {len(letter.message.data):,} of its {letter.size:,} bytes were kept"
-        asked = {name: text for name, text in letter.message.properties.items() if name not in REMARKS}
-        again = envelope.replayed_letter(letter.place, replace(letter.message, properties=asked))
+        properties = letter.message.properties
+        original = {name: text for name, text in properties.items() if name not in FAILURE_PROPERTIES}
+        again = envelope.replayed_letter(letter.source, replace(letter.message, properties=original))
         try:
             await producer.send(again.data, key=again.key, properties=again.properties)
         except MessageTooLarge as error:
@@ -206,4 +214,4 @@ async def _put_back(
         await consumer.acknowledge(letter.message)
         return letter, None
 
-    return await asyncio.gather(*map(put_back, letters))
+    return await asyncio.gather(*map(republish, letters))

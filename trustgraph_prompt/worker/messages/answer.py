@@ -1,4 +1,4 @@
-"""The durable record of a request: what came of it, the ids of its objects, what it cost."""
+"""The durable record of a request: its outcome, its objects and its cost; and the search for records."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from itertools import accumulate, count
 from typing import Any, Self
 
 from trustgraph_prompt import wire
+from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.errors import Issue, Reason, RequestError
 from trustgraph_prompt.reader import Outcome, Rejected
@@ -16,13 +17,12 @@ from trustgraph_prompt.worker.flow import Unusable
 from trustgraph_prompt.worker.messages.request import Request
 
 MAX_RAW = 2_000
-"""Characters of a refused object that the record keeps; with `MAX_REJECTED` it bounds the record's size."""
+"""Characters kept of a rejected object; with `MAX_REJECTED` this bounds the record's size."""
 
 MAX_REJECTED = 200
 
 MAX_GROUNDING, MAX_GROUNDINGS = 8_000, 256_000
-"""Bytes of what is said of where one object stands, and of where all objects of a record do."""
-
+"""Bytes of the grounding of one object, and of all objects of a record."""
 
 LISTS = ("objects", "rejected", "issues", "calls")
 
@@ -30,25 +30,25 @@ UNSERVED = frozenset({Reason.PROVIDER_ERROR, Reason.BUDGET_SPENT, Reason.REFUSED
 
 
 def is_unusable(outcome: Outcome) -> bool:
-    """Whether a model was asked for many objects, gave none that stands, and did not say that there is none.
+    """Whether a jsonl answer has no valid object and does not say that there are none.
 
-    An object that stands and that no message can carry is not the model's fault.
+    Valid objects that are too large for a message count as valid.
     """
     asked_for_many = outcome.contract.format == "jsonl"
     return asked_for_many and outcome.reason not in UNSERVED | {Reason.SUCCESS, Reason.TOO_LARGE}
 
 
 def is_served(outcome: Outcome, unusable: Unusable) -> bool:
-    """Whether the requester gets a value, in a flow that does this with unusable answers."""
+    """Whether the requester gets a value; `unusable` is the flow's setting for unusable answers."""
     if outcome.contract.format != "jsonl" or outcome.reason in UNSERVED:
         return outcome.ok
     return unusable == "answer" or not is_unusable(outcome)
 
 
-def without(outcome: Outcome, why_not: Callable[[object], str | None]) -> Outcome:
-    """The outcome of many objects with those of them refused that there is a reason not to send.
+def reject_objects(outcome: Outcome, why_not: Callable[[object], str | None]) -> Outcome:
+    """A jsonl outcome with those objects rejected for which `why_not` returns a reason.
 
-    Of these `raw` has the beginning alone, and where it stands in the answer is not known any more.
+    Their `raw` is truncated, and their position in the answer is not known any more.
     """
     others = {rejected.index for rejected in outcome.rejected}
     indexes = (index for index in count() if index not in others)
@@ -61,7 +61,7 @@ def without(outcome: Outcome, why_not: Callable[[object], str | None]) -> Outcom
             raw = wire.encode(value)[:MAX_RAW].decode(errors="ignore")
             rejected.append(Rejected(index, raw, (Issue(Reason.TOO_LARGE, why),), 0))
     reason = Reason.TOO_LARGE if outcome.ok and not kept else outcome.reason
-    rejected.sort(key=lambda one: one.index)
+    rejected.sort(key=lambda rejection: rejection.index)
     ids = set(map(id, kept))
     grounding = outcome.grounding and tuple(
         found for value, found in zip(outcome.value, outcome.grounding, strict=True) if id(value) in ids
@@ -69,24 +69,22 @@ def without(outcome: Outcome, why_not: Callable[[object], str | None]) -> Outcom
     return replace(outcome, value=kept, rejected=tuple(rejected), reason=reason, grounding=grounding)
 
 
-def told(grounding: Mapping[str, Grounding | None]) -> Mapping[str, Grounding | None]:
-    """Where an object stands: all places, or the first of each value, or nothing, as far as it fits."""
+def bounded_grounding(grounding: Mapping[str, Grounding | None]) -> Mapping[str, Grounding | None]:
+    """The grounding of an object with all spans, one per value, or none, whichever fits."""
     for spans in (None, 1, 0):
-        said = {
+        bounded = {
             path: found and replace(found, spans=found.spans[:spans]) for path, found in grounding.items()
         }
-        if len(wire.encode(said)) <= MAX_GROUNDING:
-            return said
+        if len(wire.encode(bounded)) <= MAX_GROUNDING:
+            return bounded
     return {}
 
 
-def object_id(request: str, prompt: str, value: object) -> str:
-    """What names an object: the same for the same object of the same request, whichever run made it."""
-    return object_ids(request, prompt)(value)
-
-
 def object_ids(request: str, prompt: str) -> Callable[[object], str]:
-    """Names the objects of one request; what they have in common is hashed once."""
+    """Returns a function that computes the id of an object of one request.
+
+    The id is the same in every run for the same object of the same request and prompt.
+    """
     common = hashlib.sha256(_part(request.encode()) + _part(prompt.encode()))
 
     def id_of(value: object) -> str:
@@ -103,12 +101,12 @@ def _part(data: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """On the flow's compacted answers topic under the request's id, published after its objects.
+    """The record of a request, published after its objects on the flow's compacted answers topic.
 
-    `objects` are the ids of the objects that stand: one that no answer names came from a run that died.
-    `value` holds what a `text` or `json` prompt gave. `reason`, `stage`, `issues`, `cached` and `escalated`
-    are the Outcome's. `grounding` says, by id, where objects stand in the terms. `cost` is money, None where
-    the flow has no price.
+    `objects` has the ids of the valid objects; objects that no record names are of a worker that crashed.
+    `value` is the result of a `text` or `json` prompt. `reason`, `stage`, `issues`, `cached` and `escalated`
+    are those of the Outcome. `grounding` has the positions of objects in the terms, by id. `cost` is in the
+    currency of the flow's price, None without one.
     """
 
     request: str
@@ -142,7 +140,7 @@ class Answer:
         objects: tuple[str, ...],
         grounding: Mapping[str, Mapping[str, Grounding | None]] | None = None,
     ) -> Self:
-        """The record of `outcome`, bounded in size."""
+        """Make the record of an outcome, bounded in size."""
         return cls(
             request=request.id,
             flow=flow,
@@ -180,25 +178,25 @@ class Answer:
 
     @property
     def gave_nothing(self) -> bool:
-        """Whether there is neither an object nor a value, for whatever reason: also where that is right."""
+        """Whether there is neither an object nor a value, even if that is the correct result."""
         return not self.objects and self.value in (None, "", [])
 
     @property
     def why(self) -> str:
-        """Why there is nothing to use, in a line; nothing where the answer is as it should be."""
+        """The reason for the failure in one line; empty after a success."""
         if self.reason == Reason.SUCCESS:
             return ""
-        told = [issue["message"] for issue in self.issues]
-        if self.rejected and not told:
+        reasons = [issue["message"] for issue in self.issues]
+        if self.rejected and not reasons:
             first = self.rejected[0]["issues"][0]
             place = f"{first['path']}: " if first["path"] else ""
-            told = [f"{self.rejected_count:,} refused, the first: {place}{first['message']}"]
-        told += [call["error"] for call in self.calls]
-        return str(next(filter(None, told), self.reason.replace("_", " ")))
+            reasons = [f"{self.rejected_count:,} refused, the first: {place}{first['message']}"]
+        reasons += [call["error"] for call in self.calls]
+        return str(next(filter(None, reasons), self.reason.replace("_", " ")))
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Reads the record back; unknown fields are ignored. Raises `RequestError` where it is none."""
+        """Parse a record; unknown fields are ignored. Raises `RequestError`."""
         record = wire.decode(data, "Answer")
         known: dict[str, Any] = {name: record[name] for name in cls.__dataclass_fields__ if name in record}
         try:
@@ -207,15 +205,15 @@ class Answer:
             raise RequestError(f"Answer: {error}") from None
 
     def encode(self) -> bytes:
-        """The record as it goes onto the topic."""
+        """Serialize the record for the topic."""
         return wire.encode(self)
 
 
 def _bounded(
     grounding: Mapping[str, Mapping[str, Grounding | None]], objects: tuple[str, ...]
 ) -> dict[str, Mapping[str, Grounding | None]]:
-    """What of it fits into a record, by the ids of objects."""
-    bounded = {id: told(grounding[id]) for id in objects if id in grounding}
+    """The grounding that fits into a record, by the ids of objects."""
+    bounded = {id: bounded_grounding(grounding[id]) for id in objects if id in grounding}
     sizes = accumulate(len(wire.encode(found)) for found in bounded.values())
     pairs = zip(bounded.items(), sizes, strict=True)
     return {id: found for (id, found), size in pairs if found and size <= MAX_GROUNDINGS}
@@ -223,3 +221,43 @@ def _bounded(
 
 def _issue(issue: Issue) -> dict[str, str]:
     return {"reason": issue.reason.value, "path": issue.path, "message": issue.message}
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerFilter:
+    """Matches the records of a flow that have no result and the given reason and prompt."""
+
+    flow: str
+    reason: str | None = None
+    prompt: str | None = None
+
+    def matches(self, answer: Answer) -> bool:
+        return (
+            answer.gave_nothing
+            and answer.flow == self.flow
+            and self.reason in (None, answer.reason)
+            and self.prompt in (None, answer.prompt)
+        )
+
+
+async def search(broker: Broker, topic: str, filter: AnswerFilter) -> list[tuple[float, Answer]]:
+    """The matching records, the last one of each request, in order, with their time of publication.
+
+    Keeps only these in memory: a topic has a record for each request. Raises `BrokerError`.
+    """
+    found: dict[str, tuple[float, Answer]] = {}
+    reader = await broker.reader(topic)
+    try:
+        while await reader.behind() and (message := await reader.receive()):
+            if message.key is None:
+                continue
+            found.pop(message.key, None)
+            try:
+                answer = Answer.decode(message.data)
+            except RequestError:  # a deletion, or a message of another program
+                continue
+            if filter.matches(answer):
+                found[message.key] = message.published, answer
+    finally:
+        await reader.close()
+    return list(found.values())

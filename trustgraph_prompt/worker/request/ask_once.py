@@ -1,4 +1,4 @@
-"""A question is put to a model, once for each request: paid for, written down, and only then looked at."""
+"""Asks the model about one request, and puts the outcome into the journal before anything else happens."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.answer import is_unusable
 from trustgraph_prompt.worker.messages.request import Request
-from trustgraph_prompt.worker.request.journal import Asked, Entry
+from trustgraph_prompt.worker.request.journal import AskResult, Entry
 from trustgraph_prompt.worker.services import Services
 from trustgraph_prompt.worker.telemetry import logs
 
 log = logging.getLogger(__name__)
 
 SECONDS_TO_ANSWER = 1.0
-"""Asking ends so much before a request's time is over, or a tenth of it: an error takes a moment, too."""
+"""Time reserved for sending the answer or an error, but at most a tenth of the budget."""
 
 
-async def put(
+async def ask_once(
     prompt: PromptDefinition,
     question: Question,
     provider: Provider,
@@ -35,13 +35,16 @@ async def put(
     listen: Listen,
     retry: RetryPolicy = RetryPolicy(),
     judge: Callable[[Outcome], Outcome] = lambda outcome: outcome,
-) -> Asked:
-    """The outcome as `judge` sees it, which is also written into `entry`. What `listen` raises ends it."""
+) -> AskResult:
+    """Ask, and return the outcome after `judge`, which is also put into `entry`.
+
+    Raises what `listen` raises.
+    """
     started, budget = services.clock(), flow.budget_of_a_request
     published = request.published
     if published is not None and budget.seconds is not None:
         published -= min(SECONDS_TO_ANSWER, budget.seconds / 10)
-    with logs.about(prompt=prompt.id), services.tracing.asking(prompt) as tell:
+    with logs.about(prompt=prompt.id), services.tracing.asking(prompt) as record_result:
         outcome = await ask(
             prompt,
             question,
@@ -55,17 +58,17 @@ async def put(
             sleep=services.sleep,
             cache=services.cache,
         )
-        entry.asked = prompt, judge(outcome)
-        with _harmless():
-            tell(outcome)
-        with _harmless():
+        entry.result = prompt, judge(outcome)
+        with _log_errors():
+            record_result(outcome)
+        with _log_errors():
             services.metrics.asked(flow.name, prompt.id, outcome, max(0.0, services.clock() - started))
             if services.cache is not None and prompt.cache is not None:
                 services.metrics.looked_up(flow.name, prompt.id, hit=outcome.cached)
         unusable = is_unusable(outcome)
         log.log(
             logging.WARNING if unusable else logging.INFO,
-            "%s: no object that stands, nor a word that there is none" if unusable else "%s",
+            "%s: the answer has no valid object and does not say that there are none" if unusable else "%s",
             outcome.reason.value,
             extra={
                 "objects": len(outcome.value) if isinstance(outcome.value, list) else None,
@@ -77,13 +80,13 @@ async def put(
                 "escalated": outcome.escalated,
             },
         )
-        return entry.asked
+        return entry.result
 
 
 @contextmanager
-def _harmless() -> Iterator[None]:
-    """What was paid for stands, whatever befalls who looks at it."""
+def _log_errors() -> Iterator[None]:
+    """Log errors in traces and metrics: they must not lose an answer that was paid for."""
     try:
         yield
     except Exception:
-        log.exception("an outcome could not be shown; it stands all the same")
+        log.exception("internal error in traces or metrics, the answer is used nevertheless")
