@@ -10,8 +10,8 @@ import typer
 
 from trustgraph_prompt.cli import output, truncation_advice
 from trustgraph_prompt.errors import ProviderAuthentication, Reason
+from trustgraph_prompt.json_text.encoding import canonical
 from trustgraph_prompt.llm import api_key
-from trustgraph_prompt.wire import canonical
 
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Piece

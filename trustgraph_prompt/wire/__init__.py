@@ -6,6 +6,7 @@ Unknown keys are ignored and missing ones take their defaults, so that fields ca
 
 from __future__ import annotations
 
+from trustgraph_prompt.json_text.encoding import canonical, encode
 from trustgraph_prompt.wire.chunk import Chunk, Metadata
 from trustgraph_prompt.wire.config import (
     ConfigKey,
@@ -17,7 +18,7 @@ from trustgraph_prompt.wire.config import (
 )
 from trustgraph_prompt.wire.error import Error
 from trustgraph_prompt.wire.prompt import PromptRequest, PromptResponse
-from trustgraph_prompt.wire.records import MAX_MESSAGE_BYTES, canonical, decode, encode
+from trustgraph_prompt.wire.records import MAX_MESSAGE_BYTES, decode
 from trustgraph_prompt.wire.text_completion import ModelInfo, TextCompletionRequest, TextCompletionResponse
 
 __all__ = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from trustgraph_prompt.wire.records import decode, encode, take
+from trustgraph_prompt.json_text.encoding import encode
+from trustgraph_prompt.wire.records import decode, take
 
 
 @dataclass(frozen=True, slots=True)

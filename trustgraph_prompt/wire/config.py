@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.error import Error
-from trustgraph_prompt.wire.records import decode, encode, kind, take, take_if_any
+from trustgraph_prompt.wire.records import decode, kind, take, take_if_any
 
 _RESPONSE, _PUSH = "ConfigResponse", "ConfigPush"
 

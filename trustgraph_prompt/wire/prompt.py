@@ -9,8 +9,9 @@ from typing import Any, Self
 import orjson
 
 from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.error import Error
-from trustgraph_prompt.wire.records import decode, encode, kind, take
+from trustgraph_prompt.wire.records import decode, kind, take
 
 
 @dataclass(frozen=True, slots=True)

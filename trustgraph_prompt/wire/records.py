@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 import orjson
@@ -15,29 +13,6 @@ T = TypeVar("T")
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """What is larger is no request. Pulsar itself takes 5 MB unless it was told otherwise."""
-
-
-def encode(value: object) -> bytes:
-    """JSON text of a value or a record, compact; what orjson refuses goes by the standard library.
-
-    These are integers of more than 64 bits and strings with half a surrogate pair.
-    """
-    try:
-        return orjson.dumps(value)
-    except (TypeError, orjson.JSONEncodeError):
-        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=_plain).encode()
-
-
-def _plain(record: Any) -> Any:
-    return asdict(record)
-
-
-def canonical(value: object) -> bytes:
-    """JSON text that is the same for equal values: keys sorted, compact."""
-    try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except (TypeError, orjson.JSONEncodeError):
-        return json.dumps(value, separators=(",", ":"), sort_keys=True, allow_nan=False).encode()
 
 
 def decode(data: bytes, what: str) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trustgraph_prompt.errors import RequestError, excerpt
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.error import Error
-from trustgraph_prompt.wire.records import decode, encode, take, take_if_any
+from trustgraph_prompt.wire.records import decode, take, take_if_any
 
 MAX_LABELS, MAX_LABEL = 16, 512
 """How many labels a request may have, and how many characters each name and value."""
