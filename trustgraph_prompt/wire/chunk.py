@@ -1,4 +1,4 @@
-"""A piece of a document, as the chunker publishes it."""
+"""Chunks of documents, as TrustGraph's chunker publishes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from trustgraph_prompt.wire.records import decode, take
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Where a chunk comes from."""
+    """The source of a chunk: its id, the id of its root document, its collection."""
 
     id: str = ""
     root: str = ""
@@ -20,7 +20,7 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a document; on the wire its text is plain."""
+    """A piece of a document; `chunk` is its text, unencoded."""
 
     metadata: Metadata
     chunk: str
@@ -28,7 +28,7 @@ class Chunk:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Raises `RequestError` naming the field that is wrong."""
+        """Decode a record. Raises `RequestError`, which names the invalid field."""
         record = decode(data, "Chunk")
         metadata: dict[str, Any] = take(record, "metadata", dict, {}, "Chunk")
         return cls(
@@ -43,5 +43,5 @@ class Chunk:
         )
 
     def encode(self) -> bytes:
-        """The record as it goes onto the topic."""
+        """Encode the record as JSON."""
         return encode(self)
