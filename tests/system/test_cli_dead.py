@@ -197,7 +197,7 @@ def test_what_was_cut_stays_and_is_named(services: Desk) -> None:
             "there is no such flow (found 'h', expected one of f, g)",
         ),
         (["list"], ["--topic", "flow:tg:x"], "--topic and --subscription belong together"),
-        (["list"], ["--topic", "x", "--subscription", "s"], "is no topic"),
+        (["list"], ["--topic", "x", "--subscription", "s"], "not a topic name"),
         (["list"], ["--topic", "x", "--subscription", "s", "--flow", "f"], "say one of them"),
         (["list", "--all"], ["--flows", "flows", "--flow", "f"], "looks everywhere"),
     ],

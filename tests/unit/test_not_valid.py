@@ -54,12 +54,12 @@ GIVEN: dict[str, tuple[Callable[[], object], str]] = {
 GIVEN_LATER: dict[str, tuple[Callable[[], Awaitable[object]], str]] = {
     "a broker of an unknown kind": (
         lambda: connect("kafka://h:9092"),
-        "the broker's URL is not valid: there is no broker of the kind kafka (found 'kafka://h:9092'",
+        "not a broker URL: unknown scheme 'kafka' (found 'kafka://h:9092', expected pulsar://HOST:PORT, ",
     ),
-    "a broker of no kind": (lambda: connect("localhost"), "it names no kind of broker"),
+    "a broker of no kind": (lambda: connect("localhost"), "it has no scheme"),
     "a Pulsar with a port in words": (
         lambda: connect("pulsar://h:665o"),
-        "the URL of the Pulsar is not valid: a host or its port cannot be read (found 'pulsar://h:665o'",
+        "not a Pulsar URL: a host or port is invalid (found 'pulsar://h:665o'",
     ),
     "a Pulsar without a host": (lambda: connect("pulsar://"), "a host is missing"),
     "a token with blanks": (

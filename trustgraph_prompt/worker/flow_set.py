@@ -122,7 +122,7 @@ class FlowSet:
         if not flow.input.persistent:
             return None
         solitude = self._completions if flow.input.kind == "text-completion" else self._requests
-        topic = topics.in_work_topic(flow.input.topic, flow.input.subscription)
+        topic = topics.in_progress_topic(flow.input.topic, flow.input.subscription)
         return CrashRecord(self._broker, self._services.producers, topic, solitude)
 
     async def _serve(self, running: _Running) -> None:

@@ -21,7 +21,7 @@ from trustgraph_prompt.broker.embedded.database_file import MEMORY
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.protocol import SubscriptionType
-from trustgraph_prompt.broker.shutdown import Handles, Shutdown, each
+from trustgraph_prompt.broker.shutdown import Handles, Shutdown, run_all
 from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 
@@ -29,9 +29,10 @@ class EmbeddedBroker:
     """A broker in this process's memory, or in a file which several processes share."""
 
     def __init__(self, link: Connection) -> None:
+        self.address = f"embedded:{'' if link.path == MEMORY else link.path}"
         self._link = link
         self._handles = Handles()
-        self._ending = Shutdown(lambda: each([self._handles.close, link.close]))
+        self._shutdown = Shutdown(lambda: run_all([self._handles.close, link.close]))
 
     @classmethod
     async def connect(cls, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> EmbeddedBroker:
@@ -48,7 +49,7 @@ class EmbeddedBroker:
     ) -> PersistentConsumer | VolatileConsumer:
         topic = topics.resolve(topic)
         name = topics.check_subscription(subscription)
-        topics.check_place(topic, name)
+        topics.check_own_topics(topic, name)
         return await self._handles.open(self._consumer(topic, name, type, buffer))
 
     async def producer(self, topic: str, *, batch: bool = False) -> EmbeddedProducer:
@@ -84,7 +85,7 @@ class EmbeddedBroker:
         return {topic: names for topic, names in found.items() if topics.is_persistent(topic)}
 
     async def close(self) -> None:
-        await self._ending.reach()
+        await self._shutdown.run()
 
     async def __aenter__(self) -> EmbeddedBroker:
         return self

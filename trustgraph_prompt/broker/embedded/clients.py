@@ -34,12 +34,12 @@ class _Waiting:
         self._bell = link.listen(listener)
         self._stopped = False
         self._closed = False
-        self._ending = Shutdown(self._leave)
+        self._shutdown = Shutdown(self._leave)
 
     async def close(self) -> None:
         self._closed = self._stopped = True
         self._bell.set()
-        await self._ending.reach()
+        await self._shutdown.run()
 
     async def check(self) -> None:
         self._check_open()
@@ -138,7 +138,7 @@ class PersistentConsumer(_AnyConsumer[Message | float | None]):
             if not isinstance(taken, Message):
                 await self._news(due=taken)
             elif not self._stopped:
-                return envelope.opened(taken)
+                return envelope.restore(taken)
             elif not self._closed:
                 await self._give_back(taken)
         return None
@@ -187,10 +187,10 @@ class VolatileConsumer(_AnyConsumer[tuple[Message | None, bool]]):
     async def retry(
         self, message: Message, after: float, properties: Mapping[str, str] | None = None
     ) -> None:
-        raise topics.no_retry(self.topic)
+        raise topics.not_retryable(self.topic)
 
     async def stop(self) -> None:
-        await self._stopping.reach()
+        await self._stopping.run()
 
     async def check(self) -> None:
         if self._stopped:
@@ -253,7 +253,7 @@ class EmbeddedReader(_Waiting):
     async def receive(self) -> Message | None:
         while not self._closed:
             if self._ahead:
-                return envelope.opened(self._ahead.popleft())
+                return envelope.restore(self._ahead.popleft())
             self._bell.clear()
             if not await self._read_on():
                 await self._news()

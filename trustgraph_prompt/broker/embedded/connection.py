@@ -15,7 +15,7 @@ from trustgraph_prompt.broker.embedded.database_file import MEMORY, FileGone
 from trustgraph_prompt.broker.embedded.engine import Effect, Engine
 from trustgraph_prompt.broker.embedded.peer_processes import PeerProcesses
 from trustgraph_prompt.broker.embedded.store import Listener, Store
-from trustgraph_prompt.broker.shutdown import Shutdown, each
+from trustgraph_prompt.broker.shutdown import Shutdown, run_all
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Connection:
         self._owed: deque[Callable[[Store], None]] = deque()
         self._version = 0
         self._closed = False
-        self._ending = Shutdown(lambda: each([self._depart, self._end]))
+        self._shutdown = Shutdown(lambda: run_all([self._depart, self._end]))
 
     @classmethod
     async def open(cls, path: str, clock: Callable[[], float]) -> Connection:
@@ -96,7 +96,7 @@ class Connection:
     async def close(self) -> None:
         """Where the row of the connection stays behind, others will find that nobody answers for it."""
         self._closed = True
-        await self._ending.reach()
+        await self._shutdown.run()
 
     async def _start(self) -> None:
         await self.run(Store.prepare, Effect.DURABLE)

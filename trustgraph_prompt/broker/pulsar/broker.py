@@ -20,7 +20,7 @@ from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.broker.pulsar.errors import check_reachable, failures, translated
 from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
 from trustgraph_prompt.broker.pulsar.reader import PulsarReader
-from trustgraph_prompt.broker.shutdown import FAREWELL_SECONDS, Handles, Shutdown, each
+from trustgraph_prompt.broker.shutdown import CLOSE_SECONDS, Handles, Shutdown, run_all
 from trustgraph_prompt.broker.urls import address, pulsar_hosts
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable, ConfigError, TopicInvalid
 
@@ -36,10 +36,10 @@ class PulsarBroker:
     def __init__(self, client: Client, url: str) -> None:
         self._client = client
         self._log = asyncio.create_task(CLIENT_LOG.follow(), name="log of Pulsar's client")
-        self._url = url
+        self.address = url
         self._handles = Handles()
         self._closed = False
-        self._ending = Shutdown(self._end)
+        self._shutdown = Shutdown(self._end)
 
     @classmethod
     async def connect(cls, url: str, *, access: Credentials | None = None) -> PulsarBroker:
@@ -72,7 +72,7 @@ class PulsarBroker:
         self._check_open()
         topic = topics.resolve(topic)
         name = topics.check_subscription(subscription)
-        topics.check_place(topic, name)
+        topics.check_own_topics(topic, name)
         if topics.is_persistent(topic):
             return await self._handles.open(PersistentConsumer.open(self._client, topic, name, type))
         return await self._handles.open(VolatileConsumer.open(self._client, topic, name, type, buffer))
@@ -99,12 +99,12 @@ class PulsarBroker:
         from trustgraph_prompt.broker.pulsar.unreceivable import bury_unreceivable  # aiohttp takes its time
 
         topic = topics.resolve(topic)
-        return await bury_unreceivable(self._client, self._url, topic, subscription, consumers, properties)
+        return await bury_unreceivable(self._client, self.address, topic, subscription, consumers, properties)
 
     async def close(self) -> None:
         """Before the loop ends: the client's threads report to it until they are told to stop."""
         self._closed = True
-        await self._ending.reach()
+        await self._shutdown.run()
 
     async def __aenter__(self) -> PulsarBroker:
         return self
@@ -114,18 +114,18 @@ class PulsarBroker:
 
     async def _greet(self) -> None:
         # A question for each host, as one may be silent: the client asks the next one each time.
-        questions = [_PROBE.format(number) for number, _ in enumerate(pulsar_hosts(self._url))]
+        questions = [_PROBE.format(number) for number, _ in enumerate(pulsar_hosts(self.address))]
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                await check_reachable(self._url)
+                await check_reachable(self.address)
                 errors = await failures(PulsarException, map(self._ask, questions))
         except TimeoutError:
             raise BrokerUnavailable(
-                f"{self._url}: no answer in {_CONNECT_SECONDS:g} s, as from a broker that does not let us in "
-                "(authentication), or a port where no Pulsar speaks this protocol (pulsar:// or pulsar+ssl://)"
+                f"{self.address}: no answer in {_CONNECT_SECONDS:g} s: the broker rejects the credentials "
+                "(authentication), or the port is not one of Pulsar with this protocol (pulsar:// or pulsar+ssl://)"
             ) from None
         if errors:
-            raise translated(errors[0].error(), self._url, str(errors[0])) from errors[0]
+            raise translated(errors[0].error(), self.address, str(errors[0])) from errors[0]
 
     async def _ask(self, topic: str) -> None:
         try:
@@ -146,17 +146,17 @@ class PulsarBroker:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise BrokerClosed(f"the connection to {self._url} has been closed")
+            raise BrokerClosed(f"the connection to {self.address} has been closed")
 
     async def _end(self) -> None:
-        await each([self._handles.close, self._leave, self._end_log])
+        await run_all([self._handles.close, self._leave, self._end_log])
 
     async def _leave(self) -> None:
         # Not the asynchronous close: the client's thread that ends it would drop a Python object when the
         # interpreter may be ending too, and abort the process (14 of 60 short ones).
         client = self._client._client
         leaving = asyncio.create_task(asyncio.to_thread(client.close))
-        await asyncio.wait({leaving}, timeout=FAREWELL_SECONDS)
+        await asyncio.wait({leaving}, timeout=CLOSE_SECONDS)
         if not leaving.done():
             await asyncio.to_thread(client.shutdown)  # waits for nobody, and ends the other's waiting
         with suppress(pulsar.PulsarException):

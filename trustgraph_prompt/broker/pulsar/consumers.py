@@ -21,7 +21,7 @@ from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
 from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
 from trustgraph_prompt.broker.pulsar.retry_topics import RetryTopics
 from trustgraph_prompt.broker.pulsar.subscription import PartitionConsumer, Receipt, Subscription
-from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, Shutdown, each, farewell
+from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, Shutdown, run_all, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed, BrokerError
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class PulsarConsumer(ABC):
         self._joined = joined
         self._letters = RetryTopics(client)
         self._closed = False
-        self._ending = Shutdown(self._end)
+        self._shutdown = Shutdown(self._end)
 
     @abstractmethod
     async def acknowledge(self, message: Message) -> None: ...
@@ -52,7 +52,7 @@ class PulsarConsumer(ABC):
 
     async def close(self) -> None:
         self._closed = True
-        await farewell(self._ending.reach())
+        await wait_for_close(self._shutdown.run())
 
     @abstractmethod
     async def _end(self) -> None: ...
@@ -94,7 +94,7 @@ class PersistentConsumer(PulsarConsumer):
     async def receive(self) -> Message | None:
         while receipt := await self._receives.get():
             if message := await self._read(receipt):
-                return envelope.opened(message)
+                return envelope.restore(message)
         return None
 
     async def acknowledge(self, message: Message) -> None:
@@ -115,7 +115,7 @@ class PersistentConsumer(PulsarConsumer):
 
     async def _end(self) -> None:
         await self.stop()
-        await each([self._joined.leave, self._receives.settle, self._letters.close])
+        await run_all([self._joined.leave, self._receives.settle, self._letters.close])
 
 
 #: Seconds from one line in the log about messages that found no room to the next.
@@ -178,13 +178,13 @@ class VolatileConsumer(PulsarConsumer):
     async def retry(
         self, message: Message, after: float, properties: Mapping[str, str] | None = None
     ) -> None:
-        raise topics.no_retry(self.topic)
+        raise topics.not_retryable(self.topic)
 
     async def stop(self) -> None:
-        await self._stopping.reach()
+        await self._stopping.run()
 
     async def _end(self) -> None:
-        await each([self.stop, self._letters.close])
+        await run_all([self.stop, self._letters.close])
 
     async def _take_in(self, place: PartitionConsumer) -> None:
         try:
@@ -231,7 +231,7 @@ class VolatileConsumer(PulsarConsumer):
                 receives = min(self._size, _RECEIVES)
                 tasks.update(asyncio.create_task(self._fill(place, room)) for _ in range(receives))
             await self._emptied()
-        await farewell(self._joined.leave())
+        await wait_for_close(self._joined.leave())
         _, left = await asyncio.wait(tasks, timeout=GRACE_SECONDS)
         for task in left:
             task.cancel()

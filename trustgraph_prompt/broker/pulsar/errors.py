@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import pulsar
 from pulsar.asyncio import PulsarException
 
-from trustgraph_prompt.broker.shutdown import ended_badly
+from trustgraph_prompt.broker.shutdown import has_failed
 from trustgraph_prompt.broker.urls import address, pulsar_hosts
 from trustgraph_prompt.errors import (
     BrokerClosed,
@@ -103,7 +103,7 @@ async def failures(expected: type[E], attempts: Iterable[Coroutine[Any, Any, Non
                 return []
     finally:
         for task in tasks:
-            task.add_done_callback(ended_badly)
+            task.add_done_callback(has_failed)
             task.cancel()
     return errors
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from trustgraph_prompt.broker.pulsar.errors import translating
-from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, ended_badly
+from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, has_failed
 from trustgraph_prompt.errors import BrokerError
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class PendingReceives(Generic[T]):
         if self._pending:
             await asyncio.wait(self._pending, timeout=GRACE_SECONDS)
         for received in self._arrived:
-            ended_badly(received)
+            has_failed(received)
 
     def _begin(self, sources: Iterable[Callable[[], Awaitable[T]]]) -> None:
         for receive in list(sources):

@@ -15,7 +15,7 @@ from pulsar.asyncio import Client, PulsarException
 from trustgraph_prompt.broker import envelope
 from trustgraph_prompt.broker.pulsar.errors import translated, translating
 from trustgraph_prompt.broker.pulsar.messages import id_of
-from trustgraph_prompt.broker.shutdown import Shutdown, farewell
+from trustgraph_prompt.broker.shutdown import Shutdown, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed
 
 
@@ -82,7 +82,7 @@ class PulsarProducer:
         self._producer = producer
         self._in_flight = SendLimit(_PENDING, _PENDING_BYTES)
         self._closed = False
-        self._ending = Shutdown(self._end)
+        self._shutdown = Shutdown(self._end)
 
     @classmethod
     async def open(cls, client: Client, topic: str, *, batch: bool = False) -> PulsarProducer:
@@ -123,7 +123,7 @@ class PulsarProducer:
 
     async def close(self) -> None:
         self._closed = True
-        await farewell(self._ending.reach())
+        await wait_for_close(self._shutdown.run())
 
     def _leave_later(self, size: int) -> None:
         """Nobody waits for it any more, but the client has it until it is confirmed or has failed."""

@@ -17,7 +17,7 @@ from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, transl
 from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
 from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
 from trustgraph_prompt.broker.pulsar.subscription import DISCONNECTED_SECONDS, check_partitions, partitions_of
-from trustgraph_prompt.broker.shutdown import Shutdown, farewell
+from trustgraph_prompt.broker.shutdown import Shutdown, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 #: The client, which tells nobody that it lost a connection, waits at least a tenth of a second before it
@@ -48,7 +48,7 @@ class PulsarReader:
         self._lost: BrokerClosed | None = None
         self._closed = False
         self._watching = asyncio.create_task(self._watch()) if unbroken else None
-        self._ending = Shutdown(self._end)
+        self._shutdown = Shutdown(self._end)
 
     @classmethod
     async def open(
@@ -61,7 +61,7 @@ class PulsarReader:
                 with translating(partition):
                     readers.append(await client.create_reader(partition, start, is_read_compacted=earliest))
         except BaseException:
-            await farewell(_close(readers))
+            await wait_for_close(_close(readers))
             raise
         return cls(client, readers, topic, unbroken=unbroken)
 
@@ -77,7 +77,7 @@ class PulsarReader:
             log.warning(
                 "%s: key and properties of message %s are no text: %s", self._topic, message.id, error
             )
-        return envelope.opened(message)
+        return envelope.restore(message)
 
     async def behind(self) -> bool:
         if self._receives.ready:
@@ -113,7 +113,7 @@ class PulsarReader:
     async def close(self) -> None:
         self._closed = True
         self._receives.end()
-        await farewell(self._ending.reach())
+        await wait_for_close(self._shutdown.run())
 
     async def _watch(self) -> None:
         while all(reader.is_connected() for reader in self._readers):  # noqa: ASYNC110 - no event tells of it

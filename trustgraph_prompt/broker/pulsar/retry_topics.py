@@ -15,7 +15,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.envelope import Envelope
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
-from trustgraph_prompt.broker.shutdown import ended_badly
+from trustgraph_prompt.broker.shutdown import has_failed
 from trustgraph_prompt.errors import BrokerError, SubscriptionBusy
 
 #: How long a subscription that was seen is believed in. Each look keeps others for a moment from being alone
@@ -53,7 +53,7 @@ class RetryTopics:
         return await asyncio.shield(opening)
 
     def _opened(self, topic: str, opening: asyncio.Task[PulsarProducer]) -> None:
-        if ended_badly(opening):
+        if has_failed(opening):
             del self._openings[topic]  # the next letter tries again, also where nobody has waited for this
 
     async def _retain(self, topic: str) -> None:
@@ -63,7 +63,7 @@ class RetryTopics:
         """
         if self._keeping is None or (self._keeping.done() and monotonic() >= self._kept_until):
             self._keeping = asyncio.create_task(self._keep(topic))
-            self._keeping.add_done_callback(ended_badly)
+            self._keeping.add_done_callback(has_failed)
         await asyncio.shield(self._keeping)
 
     async def _keep(self, topic: str) -> None:

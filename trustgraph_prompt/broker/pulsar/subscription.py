@@ -18,7 +18,7 @@ from pulsar.asyncio import Client, PulsarException
 from trustgraph_prompt.broker import topics
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, SubscriptionType
 from trustgraph_prompt.broker.pulsar.errors import forgotten, translated, translating
-from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, each, ended_badly, farewell
+from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, has_failed, run_all, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed, BrokerUnavailable
 
 
@@ -82,7 +82,7 @@ class PartitionConsumer:
                 await place.close()
                 await asyncio.sleep(attempt * _PAUSE_SECONDS)
             except BaseException:
-                await farewell(place.close())
+                await wait_for_close(place.close())
                 raise
             else:
                 return place
@@ -103,7 +103,7 @@ class PartitionConsumer:
         """
         if self._question is None or self._question.done():
             self._question = asyncio.create_task(self._ask(), name=f"check of {self.partition}")
-            self._question.add_done_callback(ended_badly)
+            self._question.add_done_callback(has_failed)
         # Never cancelled: it subscribes, and what is half subscribed could no longer be closed.
         seconds = CHECK_SECONDS if self._consumer._consumer.is_connected() else DISCONNECTED_SECONDS
         answered, _ = await asyncio.wait({self._question}, timeout=seconds)
@@ -193,7 +193,7 @@ class Subscription:
                     place = await PartitionConsumer.take(client, topic, partition, name, type, queue)
                     joined._taken.append(place)
         except BaseException:
-            await farewell(joined.leave())
+            await wait_for_close(joined.leave())
             raise
         return joined
 
@@ -207,4 +207,4 @@ class Subscription:
 
     async def leave(self) -> None:
         """The first place last, because it is where others come in."""
-        await each([place.close for place in reversed(self._taken)])
+        await run_all([place.close for place in reversed(self._taken)])

@@ -77,7 +77,7 @@ async def bury_unreceivable(
         ):
             if await _all_live(admin, (await partitions_of(client, topic))[0], subscription, consumers):
                 return []
-            async with _alone(client, topics.in_work_topic(topic, subscription)) as at_once:
+            async with _alone(client, topics.in_progress_topic(topic, subscription)) as at_once:
                 if not at_once:  # another worker has looked meanwhile
                     return []
                 for read in (topic, topics.retry_topic(topic, subscription)):

@@ -156,7 +156,7 @@ async def _alone(broker: Broker, topic: str) -> AsyncIterator[Consumer]:
 
 @asynccontextmanager
 async def _way_back(broker: Broker, place: LetterTopic) -> AsyncIterator[Producer]:
-    producer = await broker.producer(envelope.way_back(place))
+    producer = await broker.producer(envelope.replay_topic(place))
     try:
         yield producer
     finally:
@@ -198,7 +198,7 @@ async def _put_back(
         if letter.cut:
             return letter, f"only {len(letter.message.data):,} of its {letter.size:,} bytes were kept"
         asked = {name: text for name, text in letter.message.properties.items() if name not in REMARKS}
-        again = envelope.replayed_letter(letter.place, replace(letter.message, properties=asked))
+        again = envelope.replay_letter(letter.place, replace(letter.message, properties=asked))
         try:
             await producer.send(again.data, key=again.key, properties=again.properties)
         except MessageTooLarge as error:
