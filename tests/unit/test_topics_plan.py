@@ -163,14 +163,14 @@ def test_a_new_flow_on_a_prepared_broker_costs_its_own_topics_only() -> None:
     there = layout([FLOW], CONFIG)
     second = replace(FLOW, name="g", input=replace(FLOW.input, subscription="s"))
     assert steps(layout([FLOW, second], CONFIG), found(there)) == [
-        "subscribe s to persistent://tg/flow/requests, from its earliest message on",
+        "subscribe s to persistent://tg/flow/requests, from the earliest message",
         "create topic persistent://tg/flow/requests-s-RETRY",
-        "subscribe s to persistent://tg/flow/requests-s-RETRY, from its earliest message on",
+        "subscribe s to persistent://tg/flow/requests-s-RETRY, from the earliest message",
         "create topic persistent://tg/flow/requests-s-WORK",
         "compact persistent://tg/flow/requests-s-WORK from 1,048,576 bytes on",
-        "keep persistent://tg/flow/requests-s-WORK while nobody uses it",
+        "keep persistent://tg/flow/requests-s-WORK while it is unused",
         "create topic persistent://tg/flow/requests-s-DLQ",
-        "subscribe dead to persistent://tg/flow/requests-s-DLQ, from its earliest message on",
+        "subscribe dead to persistent://tg/flow/requests-s-DLQ, from the earliest message",
     ]
 
 
@@ -191,7 +191,7 @@ def test_a_table_that_is_not_compacted_or_may_be_deleted_is_mended() -> None:
     ]
     assert steps(wanted, state) == [
         "compact persistent://t/n/x from 1,048,576 bytes on",
-        "keep persistent://t/n/x while nobody uses it",
+        "keep persistent://t/n/x while it is unused",
     ]
 
 

@@ -62,7 +62,7 @@ class EmbeddedBroker:
     ) -> EmbeddedReader:
         topic = topics.resolve(topic)
         if not topics.is_persistent(topic):
-            raise TopicInvalid(f"{topic} is not persistent: it can be consumed, not read")
+            raise TopicInvalid(f"{topic} is not persistent: it has consumers, but no readers")
         return await self._handles.open(self._reader(topic, start))
 
     async def table(self, topic: str) -> ReaderTable:

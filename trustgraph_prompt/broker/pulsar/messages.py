@@ -1,4 +1,4 @@
-"""Pulsar's messages as ours."""
+"""Converts Pulsar's messages to ours."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from trustgraph_prompt.broker.protocol import Message
 from trustgraph_prompt.broker.pulsar.subscription import Receipt
 from trustgraph_prompt.errors import BrokerError
 
-#: What the ids of messages that have none of their own begin with, and go on with.
-_HERE: Final = uuid4().hex
+#: Prefix and numbers of the ids that we give to non-persistent messages.
+_ID_PREFIX: Final = uuid4().hex
 _NUMBERS: Final = count(1)
 
 
 def message_of(received: pulsar.Message, topic: str, receipt: Receipt | None = None) -> Message:
-    """A message of a topic, or of a partition of it.
+    """Convert a message of a topic or partition.
 
-    Raises `UnicodeDecodeError`: other clients can send keys and properties that are no text.
+    Raises `UnicodeDecodeError`, as other clients can send keys and properties that are not UTF-8.
     """
     return _message(received, topic, receipt, received.properties(), received.partition_key() or None)
 
 
 def bare_message_of(received: pulsar.Message, topic: str, receipt: Receipt | None = None) -> Message:
-    """The message without key and properties, for where these cannot be read."""
+    """Convert a message whose key and properties cannot be decoded, without them."""
     return _message(received, topic, receipt, {}, None)
 
 
@@ -41,8 +41,10 @@ def _message(
     return Message(
         data=received.data(),
         topic=topic,
-        # On a non-persistent topic every message has the same id.
-        id=id_of(received.message_id()) if topic.startswith("persistent://") else f"{_HERE}-{next(_NUMBERS)}",
+        # Pulsar gives all messages of a non-persistent topic the same id.
+        id=id_of(received.message_id())
+        if topic.startswith("persistent://")
+        else f"{_ID_PREFIX}-{next(_NUMBERS)}",
         properties=properties,
         key=key,
         published=received.publish_timestamp() / 1000,
@@ -52,7 +54,7 @@ def _message(
 
 def receipt_of(message: Message) -> Receipt:
     if not isinstance(message.receipt, Receipt):
-        raise BrokerError(f"message {message.id} was not received from this broker")
+        raise BrokerError(f"{message.topic}: message {message.id} was not received from this broker")
     return message.receipt
 
 

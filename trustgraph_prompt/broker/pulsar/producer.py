@@ -1,4 +1,4 @@
-"""Producers of Pulsar, with a limit on the messages and bytes in flight."""
+"""Publishes on Pulsar topics, with a limit on the messages and bytes in flight."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from trustgraph_prompt.errors import BrokerClosed
 
 
 class SendLimit:
-    """Who finds no room waits, in order. What is larger than all of it waits until it is alone."""
+    """A limit on count and bytes; waiting is in order. A message over the limit waits until it is alone."""
 
     def __init__(self, count: int, size: int) -> None:
         self._count = count
         self._size = self._all = size
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
-    async def enter(self, size: int) -> None:
-        """Take room for one thing of this size; who has it must `leave`."""
+    async def acquire(self, size: int) -> None:
+        """Wait for room for a message of `size` bytes. Must be followed by `release`."""
         size = min(size, self._all)
         if not self._waiting and self._fits(size):
             self._take(size)
@@ -39,13 +39,13 @@ class SendLimit:
             await turn
         except asyncio.CancelledError:
             if turn.cancelled():
-                self._admit()  # who waited behind us may fit
+                self._admit()  # smaller messages behind this one may fit
             else:
-                self.leave(size)  # it was our turn already
+                self.release(size)  # the turn had already come
             raise
 
-    def leave(self, size: int) -> None:
-        """Give back what was taken for one of this size."""
+    def release(self, size: int) -> None:
+        """Free the room of a message."""
         self._count += 1
         self._size += min(size, self._all)
         self._admit()
@@ -68,9 +68,9 @@ class SendLimit:
         self._size -= size
 
 
-#: What the client keeps unconfirmed; one more would be refused, so senders wait.
+#: The client rejects further messages while so many are unconfirmed, so senders wait.
 _PENDING: Final = 1000
-#: Bytes of these. A thousand of the largest messages would be five gigabytes.
+#: Bytes of these messages; a thousand of maximum size would be five gigabytes.
 _PENDING_BYTES: Final = 64_000_000
 
 
@@ -104,8 +104,8 @@ class PulsarProducer:
         size = envelope.check_size(self.topic, data, key, carried)
         envelope.check_delay(self.topic, deliver_after)
         delay = timedelta(seconds=deliver_after) if deliver_after and deliver_after > 0 else None
-        await self._in_flight.enter(size)
-        leave = self._in_flight.leave
+        await self._in_flight.acquire(size)
+        release = self._in_flight.release
         try:
             if self._closed:
                 raise BrokerClosed(f"the producer of {self.topic} has been closed")
@@ -115,20 +115,20 @@ class PulsarProducer:
         except PulsarException as error:
             raise translated(error.error(), self.topic, str(error)) from error
         except asyncio.CancelledError:
-            leave = self._leave_later
+            release = self._release_later
             raise
         finally:
-            leave(size)
+            release(size)
         return id_of(number)
 
     async def close(self) -> None:
         self._closed = True
         await wait_for_close(self._shutdown.run())
 
-    def _leave_later(self, size: int) -> None:
-        """Nobody waits for it any more, but the client has it until it is confirmed or has failed."""
+    def _release_later(self, size: int) -> None:
+        """Release after a cancelled send, once the client has sent the message or given up."""
         flushing = asyncio.create_task(self._flush())
-        flushing.add_done_callback(lambda _: self._in_flight.leave(size))
+        flushing.add_done_callback(lambda _: self._in_flight.release(size))
 
     async def _flush(self) -> None:
         with suppress(PulsarException):

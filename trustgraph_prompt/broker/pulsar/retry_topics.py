@@ -1,4 +1,4 @@
-"""The producers of a subscription's own topics: what is to come again, and what cannot be served."""
+"""Publishes retry and dead letters on the topics of a subscription."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from trustgraph_prompt.broker.pulsar.producer import PulsarProducer
 from trustgraph_prompt.broker.shutdown import has_failed
 from trustgraph_prompt.errors import BrokerError, SubscriptionBusy
 
-#: How long a subscription that was seen is believed in. Each look keeps others for a moment from being alone
-#: with the dead letters.
+#: Seconds for which the subscription of the dead letters is not checked again. Each check subscribes for a
+#: moment, which prevents others from consuming exclusively.
 KEPT_SECONDS: Final = 1.0
 
 
 class RetryTopics:
-    """Posts letters. A letter topic's producer is opened for the first letter, once, however many come."""
+    """Publishes letters, with one producer for each topic, opened on first use."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._openings: dict[str, asyncio.Task[PulsarProducer]] = {}
-        self._keeping: asyncio.Task[None] | None = None
-        self._kept_until = 0.0
+        self._retaining: asyncio.Task[None] | None = None
+        self._retained_until = 0.0
 
-    async def post(self, letter: Envelope, after: float | None = None, *, retained: bool = False) -> None:
-        """Returns once the letter is durable; a `retained` one stays until somebody has dealt with it."""
+    async def send(self, letter: Envelope, after: float | None = None, *, retained: bool = False) -> None:
+        """Publish a letter, delayed by `after` seconds; durable on return. Dead letters are `retained`."""
         if retained:
             await self._retain(letter.topic)
         producer = await self._producer(letter.topic)
@@ -54,26 +54,26 @@ class RetryTopics:
 
     def _opened(self, topic: str, opening: asyncio.Task[PulsarProducer]) -> None:
         if has_failed(opening):
-            del self._openings[topic]  # the next letter tries again, also where nobody has waited for this
+            del self._openings[topic]  # the next letter tries again
 
     async def _retain(self, topic: str) -> None:
-        """Without a subscription the broker would drop dead letters before anybody looked.
+        """Make sure of the subscription without which the broker would drop dead letters.
 
-        Looked after again and again: somebody may delete it, or the topic, or it may expire.
+        Checked repeatedly: it, or the topic, may be deleted or expire.
         """
-        if self._keeping is None or (self._keeping.done() and monotonic() >= self._kept_until):
-            self._keeping = asyncio.create_task(self._keep(topic))
-            self._keeping.add_done_callback(has_failed)
-        await asyncio.shield(self._keeping)
+        if self._retaining is None or (self._retaining.done() and monotonic() >= self._retained_until):
+            self._retaining = asyncio.create_task(self._subscribe(topic))
+            self._retaining.add_done_callback(has_failed)
+        await asyncio.shield(self._retaining)
 
-    async def _keep(self, topic: str) -> None:
+    async def _subscribe(self, topic: str) -> None:
         with suppress(SubscriptionBusy), translating(topic):
-            keeper = await self._client.subscribe(
+            consumer = await self._client.subscribe(
                 topic,
                 topics.DEAD_LETTER_SUBSCRIPTION,
                 consumer_type=pulsar.ConsumerType.Shared,
                 receiver_queue_size=1,
                 initial_position=pulsar.InitialPosition.Earliest,
             )
-            await keeper.close()
-        self._kept_until = monotonic() + KEPT_SECONDS
+            await consumer.close()
+        self._retained_until = monotonic() + KEPT_SECONDS
