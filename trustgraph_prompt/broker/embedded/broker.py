@@ -1,4 +1,4 @@
-"""The embedded broker: opens consumers, producers, readers and tables on one link."""
+"""Implements the `Broker` protocol over SQLite."""
 
 from __future__ import annotations
 
@@ -26,22 +26,27 @@ from trustgraph_prompt.errors import ConfigError, TopicInvalid
 
 
 class EmbeddedBroker:
-    """A broker in this process's memory, or in a file which several processes share."""
+    """A broker in the memory of this process, or in a file that several processes share."""
 
-    def __init__(self, link: Connection) -> None:
-        self.address = f"embedded:{'' if link.path == MEMORY else link.path}"
-        self._link = link
+    def __init__(self, connection: Connection) -> None:
+        self.address = f"embedded:{'' if connection.path == MEMORY else connection.path}"
+        self._connection = connection
         self._handles = Handles()
-        self._shutdown = Shutdown(lambda: run_all([self._handles.close, link.close]))
+        self._shutdown = Shutdown(lambda: run_all([self._handles.close, connection.close]))
 
     @classmethod
     async def connect(cls, path: str = MEMORY, *, clock: Callable[[], float] = time.time) -> EmbeddedBroker:
-        """Open the file, made where there is none. `clock` is in seconds since the epoch.
+        """Open the file, created if missing. `clock` returns seconds since the epoch.
 
-        Raises `ConfigError` where its folder is not there, `BrokerUnavailable` where it is no broker's.
+        Raises `ConfigError` if its directory does not exist, `BrokerUnavailable` if it is another file.
         """
         if path != MEMORY and not Path(path).parent.is_dir():
-            raise ConfigError("no such directory", where=f"embedded:{path}", found=str(Path(path).parent))
+            raise ConfigError(
+                "no such directory",
+                where=f"embedded:{path}",
+                found=str(Path(path).parent),
+                expected="an existing one",
+            )
         return cls(await Connection.open(path, clock))
 
     async def consumer(
@@ -54,8 +59,8 @@ class EmbeddedBroker:
 
     async def producer(self, topic: str, *, batch: bool = False) -> EmbeddedProducer:
         topic = topics.resolve(topic)
-        number = await self._link.run(lambda store: store.topic(topic))
-        return self._handles.keep(EmbeddedProducer(self._link, topic, number))
+        number = await self._connection.run(lambda store: store.topic(topic))
+        return self._handles.keep(EmbeddedProducer(self._connection, topic, number))
 
     async def reader(
         self, topic: str, *, start: Literal["earliest", "latest"] = "earliest"
@@ -67,7 +72,7 @@ class EmbeddedBroker:
 
     async def table(self, topic: str) -> ReaderTable:
         topic = topics.resolve(topic)
-        await self._link.run(lambda store: store.compact(store.topic(topic)))
+        await self._connection.run(lambda store: store.compact(store.topic(topic)))
         return self._handles.keep(await ReaderTable.open(await self.reader(topic)))
 
     async def caller(self, request: str, response: str) -> TopicCaller:
@@ -76,12 +81,12 @@ class EmbeddedBroker:
     async def bury_unreceivable(
         self, topic: str, subscription: str, consumers: int, properties: Mapping[str, str]
     ) -> Sequence[str]:
-        """There are none: a message is received as it was sent, and that is bounded."""
+        """Do nothing: the size of a message is limited when it is published."""
         return ()
 
     async def subscriptions(self) -> dict[str, frozenset[str]]:
-        """The persistent topics with their subscriptions. (Whoever opens a topic makes it.)"""
-        found = await self._link.run(Store.subscriptions, Effect.READ)
+        """Return the persistent topics with their subscriptions. (Opening a topic creates it.)"""
+        found = await self._connection.run(Store.subscriptions, Effect.READ)
         return {topic: names for topic, names in found.items() if topics.is_persistent(topic)}
 
     async def close(self) -> None:
@@ -96,26 +101,24 @@ class EmbeddedBroker:
     async def _consumer(
         self, topic: str, name: str, type: SubscriptionType, buffer: int
     ) -> PersistentConsumer | VolatileConsumer:
-        connection, exclusive = self._link.connection, type == "exclusive"
+        id, exclusive = self._connection.id, type == "exclusive"
         if not topics.is_persistent(topic):
-            place = await self._link.run(
-                lambda store: store.attend(connection, store.topic(topic), name, exclusive, buffer)
+            listener = await self._connection.run(
+                lambda store: store.subscribe_volatile(id, store.topic(topic), name, exclusive, buffer)
             )
-            return VolatileConsumer(self._link, place, topic, name)
+            return VolatileConsumer(self._connection, listener, topic, name)
         retry = topics.retry_topic(topic, name)
-        place = await self._link.run(
-            lambda store: store.subscribe(
-                connection, store.topic(topic), name, exclusive, retry=store.topic(retry)
-            ),
+        listener = await self._connection.run(
+            lambda store: store.subscribe(id, store.topic(topic), name, exclusive, retry=store.topic(retry)),
             Effect.DURABLE,
         )
-        return PersistentConsumer(self._link, place, topic, name)
+        return PersistentConsumer(self._connection, listener, topic, name)
 
     async def _reader(self, topic: str, start: Literal["earliest", "latest"]) -> EmbeddedReader:
         def follow(store: Store) -> tuple[Listener, int]:
             number = store.topic(topic)
-            place = store.follow(self._link.connection, number)
-            return place, store.last(number) if start == "latest" else 0
+            listener = store.follow(self._connection.id, number)
+            return listener, store.last(number) if start == "latest" else 0
 
-        place, position = await self._link.run(follow)
-        return EmbeddedReader(self._link, place, topic, position)
+        listener, position = await self._connection.run(follow)
+        return EmbeddedReader(self._connection, listener, topic, position)

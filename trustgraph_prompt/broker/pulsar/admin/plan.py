@@ -116,7 +116,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """An existing topic: its compaction threshold in bytes, 0 for none, and whether it is kept while unused."""
+    """An existing topic: its compaction threshold in bytes, 0 for none; whether it is kept while unused."""
 
     subscriptions: frozenset[str] = frozenset()
     compaction: int = 0
