@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
-from trustgraph_prompt.json_text.encoding import encode
-from trustgraph_prompt.wire.records import decode, take
+from trustgraph_prompt.wire.records import Record, decode, take
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +18,7 @@ class Metadata:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Record):
     """A piece of a document; `chunk` is its text, unencoded."""
 
     metadata: Metadata
@@ -41,7 +40,3 @@ class Chunk:
             chunk=take(record, "chunk", str, "", "Chunk"),
             document_id=take(record, "document_id", str, "", "Chunk"),
         )
-
-    def encode(self) -> bytes:
-        """Encode the record as JSON."""
-        return encode(self)

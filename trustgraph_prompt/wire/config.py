@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trustgraph_prompt.errors import RequestError
-from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.error import Error
-from trustgraph_prompt.wire.records import decode, json_type, take, take_optional
+from trustgraph_prompt.wire.records import Record, decode, json_type, take, take_optional
 
 _RESPONSE, _PUSH = "ConfigResponse", "ConfigPush"
 
@@ -33,7 +32,7 @@ class ConfigValue:
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigRequest:
+class ConfigRequest(Record):
     """A request for an `operation`, such as getvalues (workspace and type) or getkeys-all-ws (type)."""
 
     operation: str
@@ -41,10 +40,6 @@ class ConfigRequest:
     keys: Sequence[ConfigKey] = ()
     type: str = ""
     values: Sequence[ConfigValue] = ()
-
-    def encode(self) -> bytes:
-        """Encode the record as JSON."""
-        return encode(self)
 
 
 @dataclass(frozen=True, slots=True)

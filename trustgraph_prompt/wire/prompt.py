@@ -11,11 +11,11 @@ import orjson
 from trustgraph_prompt.errors import RequestError
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.error import Error
-from trustgraph_prompt.wire.records import decode, json_type, take
+from trustgraph_prompt.wire.records import Record, decode, json_type, take
 
 
 @dataclass(frozen=True, slots=True)
-class PromptRequest:
+class PromptRequest(Record):
     """A request to answer the prompt `id`; each value of `terms` is JSON text."""
 
     id: str
@@ -41,10 +41,6 @@ class PromptRequest:
         """Decode the terms. Raises `RequestError`, which names the invalid term."""
         return {name: _term(name, text) for name, text in self.terms.items()}
 
-    def encode(self) -> bytes:
-        """Encode the record as JSON."""
-        return encode(self)
-
 
 def _term(name: str, text: object) -> Any:
     if not isinstance(text, str):
@@ -56,7 +52,7 @@ def _term(name: str, text: object) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class PromptResponse:
+class PromptResponse(Record):
     """The response to a `PromptRequest`: `text`, or `object` as JSON text, or an error.
 
     The fields from `finish_reason` on are ours: why the model stopped; whether the answer is truncated (None
@@ -76,7 +72,3 @@ class PromptResponse:
     stage: str | None = None
     rejected: int | None = None
     escalated: str | None = None
-
-    def encode(self) -> bytes:
-        """Encode the record as JSON."""
-        return encode(self)

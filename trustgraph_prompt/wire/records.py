@@ -1,4 +1,4 @@
-"""Decodes the JSON object of a message and takes typed fields out of it."""
+"""The base of records, and the decoding of their JSON."""
 
 from __future__ import annotations
 
@@ -8,11 +8,22 @@ from typing import Any, TypeVar
 import orjson
 
 from trustgraph_prompt.errors import RequestError
+from trustgraph_prompt.json_text.encoding import encode
 
 T = TypeVar("T")
 
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """The longest record that is accepted. Pulsar's default limit is 5 MB."""
+
+
+class Record:
+    """The base of the records that we send."""
+
+    __slots__ = ()
+
+    def encode(self) -> bytes:
+        """Encode the record as JSON, with every field."""
+        return encode(self)
 
 
 def decode(data: bytes, record: str) -> dict[str, Any]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trustgraph_prompt.errors import RequestError, excerpt
-from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.wire.error import Error
-from trustgraph_prompt.wire.records import decode, json_type, take, take_optional
+from trustgraph_prompt.wire.records import Record, decode, json_type, take, take_optional
 
 MAX_LABELS, MAX_LABEL = 16, 512
 """How many labels a request may have, and how many characters each name and value may have."""
@@ -18,7 +17,7 @@ _REQUEST, _RESPONSE = "TextCompletionRequest", "TextCompletionResponse"
 
 
 @dataclass(frozen=True, slots=True)
-class TextCompletionRequest:
+class TextCompletionRequest(Record):
     """A request to a model; with `response_format` "json" for an answer that follows `schema`.
 
     `operation` is "completion", or "list-models", which calls no model.
@@ -66,10 +65,6 @@ class TextCompletionRequest:
             seconds_left=take_optional(record, "seconds_left", float, _REQUEST),
         )
 
-    def encode(self) -> bytes:
-        """Encode the record as JSON."""
-        return encode(self)
-
 
 def _message(index: int, message: object) -> Mapping[str, str]:
     where = f"{_REQUEST}/messages/{index}"
@@ -108,7 +103,7 @@ class ModelInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class TextCompletionResponse:
+class TextCompletionResponse(Record):
     """A response to a `TextCompletionRequest`: a piece of the answer, the whole answer, its end, or an error.
 
     The fields from `finish_reason` on are ours: why the model stopped (in the last response); `at`, the
@@ -150,10 +145,6 @@ class TextCompletionResponse:
             schema_path=take_optional(record, "schema_path", str, _RESPONSE),
             retry_after=take_optional(record, "retry_after", float, _RESPONSE),
         )
-
-    def encode(self) -> bytes:
-        """Encode the record as JSON."""
-        return encode(self)
 
 
 def _count(record: Mapping[str, Any], key: str, where: str) -> int | None:

@@ -59,7 +59,7 @@ class Connection:
     async def run(self, step: Callable[[Store], T], effect: Effect = Effect.WRITE) -> T:
         """Run a step in a transaction; returns once it is committed."""
         if self._closed:
-            raise BrokerClosed("the broker has been closed")
+            raise BrokerClosed(f"{self.path}: the broker has been closed")
         return await self._engine.run(step, effect)
 
     async def run_or_defer(self, step: Callable[[Store], None]) -> None:
@@ -74,7 +74,7 @@ class Connection:
     async def check(self, listener: Listener) -> None:
         """Raise an error if the listener is gone, or if a message sent now might be lost."""
         if self._closed:
-            raise BrokerClosed("the broker has been closed")
+            raise BrokerClosed(f"{self.path}: the broker has been closed")
         await self._engine.check(lambda store: store.check_present(listener))
 
     def listen(self, listener: Listener) -> asyncio.Event:

@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from trustgraph_prompt.broker.embedded import schema
@@ -44,7 +44,7 @@ class _Step:
     effect: Effect
     result: asyncio.Future[Any]
     value: Any = None
-    error: BaseException | None = field(default=None)
+    error: BaseException | None = None
 
     def set_result(self) -> None:
         if self.result.done():
@@ -77,7 +77,7 @@ class Engine:
     async def run(self, step: Callable[[Store], T], effect: Effect = Effect.WRITE) -> T:
         """Run a step; returns its result once it is committed. Raises its error, or `BrokerUnavailable`."""
         if self._closed:
-            raise BrokerClosed("the broker has been closed")
+            raise BrokerClosed(f"{self._path}: the broker has been closed")
         result: asyncio.Future[T] = self._loop.create_future()
         self._steps.put(_Step(step, effect, result))
         return await result
@@ -179,15 +179,13 @@ class Engine:
         if isinstance(error, BrokerError):
             return error
         kind = BrokerUnavailable if isinstance(error, sqlite3.Error) else BrokerError
-        ours = kind(f"{self._path}: {error}{self._lock_holder(error)}")
+        text = f"{self._path}: {error}"
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+            # For example by a process that was suspended during a commit.
+            text += f" by {holder(self._path) or 'another process'} for {BUSY_SECONDS:g} s"
+        ours = kind(text)
         ours.__cause__ = error
         return ours
-
-    def _lock_holder(self, error: Exception) -> str:
-        """Describe who blocks the file, for example a process that was suspended during a commit."""
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY:
-            return ""
-        return f" by {holder(self._path) or 'another process'} for {BUSY_SECONDS:g} s"
 
     def _roll_back(self, database: sqlite3.Connection, batch: list[_Step], error: Exception) -> None:
         with contextlib.suppress(sqlite3.Error):

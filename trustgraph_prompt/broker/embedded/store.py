@@ -8,7 +8,6 @@ opened them; when it ends, their messages are delivered to others.
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +32,7 @@ class Listener:
 class Store:
     """The steps. `touched` collects the topics that have news for listeners."""
 
-    def __init__(self, database: sqlite3.Connection, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, database: sqlite3.Connection, clock: Callable[[], float]) -> None:
         self._database = database
         self._clock = clock
         self._delays = Delays(database, clock)

@@ -39,7 +39,7 @@ class PulsarBroker:
         self.address = url
         self._handles = Handles()
         self._closed = False
-        self._shutdown = Shutdown(self._end)
+        self._shutdown = Shutdown(lambda: run_all([self._handles.close, self._close_client, self._end_log]))
 
     @classmethod
     async def connect(cls, url: str, *, access: Credentials | None = None) -> PulsarBroker:
@@ -147,9 +147,6 @@ class PulsarBroker:
     def _check_open(self) -> None:
         if self._closed:
             raise BrokerClosed(f"the connection to {self.address} has been closed")
-
-    async def _end(self) -> None:
-        await run_all([self._handles.close, self._close_client, self._end_log])
 
     async def _close_client(self) -> None:
         # Not the asynchronous close: it ends in a thread of the client that releases a Python object. If the

@@ -17,7 +17,7 @@ from pulsar.asyncio import Client, PulsarException
 from trustgraph_prompt.broker import envelope, topics
 from trustgraph_prompt.broker.protocol import MAX_BUFFERED, Message, SubscriptionType
 from trustgraph_prompt.broker.pulsar.errors import translating
-from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of, receipt_of
+from trustgraph_prompt.broker.pulsar.messages import message_of, receipt_of
 from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
 from trustgraph_prompt.broker.pulsar.retry_topics import RetryTopics
 from trustgraph_prompt.broker.pulsar.subscription import PartitionConsumer, Receipt, Subscription
@@ -62,7 +62,7 @@ class PulsarConsumer(ABC):
         try:
             return message_of(receipt.received, receipt.consumer.topic, receipt)
         except UnicodeDecodeError as error:
-            message = bare_message_of(receipt.received, receipt.consumer.topic, receipt)
+            message = message_of(receipt.received, receipt.consumer.topic, receipt, bare=True)
             await self._bury_unreadable(message, f"key or properties are not UTF-8: {error}")
             return None
 

@@ -68,7 +68,14 @@ class Credentials:
                 expected=f"{CERTIFICATE_FILE} and {KEY_FILE}",
             )
         for name in (TOKEN_FILE, CREDENTIALS_FILE, CERTIFICATE_FILE, KEY_FILE, TRUST_FILE):
-            _check_readable(name, path(name))
+            if file := path(name):
+                try:
+                    file.open("rb").close()
+                except OSError as error:
+                    detail = f"cannot be read: {error.strerror}"
+                    raise ConfigError(
+                        detail, where=name, found=str(file), expected="a readable file"
+                    ) from None
         return credentials
 
     def options(self) -> dict[str, Any]:
@@ -108,13 +115,3 @@ def _oauth2(environment: Mapping[str, str]) -> Mapping[str, str] | None:
             expected=f"{ISSUER} and {CREDENTIALS_FILE}",
         )
     return oauth2 or None
-
-
-def _check_readable(name: str, path: Path | None) -> None:
-    if path is None:
-        return
-    try:
-        with path.open("rb"):
-            pass
-    except OSError as error:
-        raise ConfigError(f"cannot be read: {error.strerror}", where=name, found=str(path)) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import count
 from typing import Final
 from uuid import uuid4
@@ -18,26 +17,13 @@ _ID_PREFIX: Final = uuid4().hex
 _NUMBERS: Final = count(1)
 
 
-def message_of(received: pulsar.Message, topic: str, receipt: Receipt | None = None) -> Message:
-    """Convert a message of a topic or partition.
+def message_of(
+    received: pulsar.Message, topic: str, receipt: Receipt | None = None, *, bare: bool = False
+) -> Message:
+    """Convert a message of a topic or partition; a `bare` one without its key and properties.
 
     Raises `UnicodeDecodeError`, as other clients can send keys and properties that are not UTF-8.
     """
-    return _message(received, topic, receipt, received.properties(), received.partition_key() or None)
-
-
-def bare_message_of(received: pulsar.Message, topic: str, receipt: Receipt | None = None) -> Message:
-    """Convert a message whose key and properties cannot be decoded, without them."""
-    return _message(received, topic, receipt, {}, None)
-
-
-def _message(
-    received: pulsar.Message,
-    topic: str,
-    receipt: Receipt | None,
-    properties: Mapping[str, str],
-    key: str | None,
-) -> Message:
     return Message(
         data=received.data(),
         topic=topic,
@@ -45,8 +31,8 @@ def _message(
         id=id_of(received.message_id())
         if topic.startswith("persistent://")
         else f"{_ID_PREFIX}-{next(_NUMBERS)}",
-        properties=properties,
-        key=key,
+        properties={} if bare else received.properties(),
+        key=None if bare else received.partition_key() or None,
         published=received.publish_timestamp() / 1000,
         receipt=receipt,
     )

@@ -14,7 +14,7 @@ from pulsar.asyncio import Client, PulsarException
 from trustgraph_prompt.broker import envelope
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.broker.pulsar.errors import is_forgotten, translated, translating
-from trustgraph_prompt.broker.pulsar.messages import bare_message_of, message_of
+from trustgraph_prompt.broker.pulsar.messages import message_of
 from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
 from trustgraph_prompt.broker.pulsar.subscription import DISCONNECTED_SECONDS, check_partitions, partitions_of
 from trustgraph_prompt.broker.shutdown import Shutdown, wait_for_close
@@ -73,7 +73,7 @@ class PulsarReader:
         try:
             message = message_of(received, self._topic)
         except UnicodeDecodeError as error:
-            message = bare_message_of(received, self._topic)
+            message = message_of(received, self._topic, bare=True)
             log.warning(
                 "%s: dropped key and properties of message %s, not UTF-8: %s", self._topic, message.id, error
             )
