@@ -19,7 +19,7 @@ from trustgraph_prompt.broker.protocol import MAX_BUFFERED, Message, Subscriptio
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.messages import message_of, receipt_of
 from trustgraph_prompt.broker.pulsar.pending_receives import PendingReceives
-from trustgraph_prompt.broker.pulsar.retry_topics import RetryTopics
+from trustgraph_prompt.broker.pulsar.producer import LetterProducer
 from trustgraph_prompt.broker.pulsar.subscription import PartitionConsumer, Receipt, Subscription
 from trustgraph_prompt.broker.shutdown import GRACE_SECONDS, Shutdown, run_all, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed, BrokerError
@@ -34,7 +34,7 @@ class PulsarConsumer(ABC):
         self.topic = topic
         self.subscription = name
         self._joined = joined
-        self._letters = RetryTopics(client)
+        self._letters = LetterProducer(client)
         self._closed = False
         self._shutdown = Shutdown(self._end)
 
@@ -70,13 +70,7 @@ class PulsarConsumer(ABC):
         try:
             await self.bury(message, reason)
         except BrokerError as failure:
-            log.error(
-                "%s: dropped message %s, as it cannot be buried (%s): %s",
-                self.topic,
-                message.id,
-                failure,
-                reason,
-            )
+            log.error("%s: lost message %s (%s), not buried: %s", self.topic, message.id, reason, failure)
             with suppress(BrokerError):
                 await self.acknowledge(message)
 

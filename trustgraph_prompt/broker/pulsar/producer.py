@@ -1,4 +1,4 @@
-"""Publishes on Pulsar topics, with a limit on the messages and bytes in flight."""
+"""Publishes on Pulsar topics, and letters on a subscription's own topics; limits what is in flight."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
+from time import monotonic
 from typing import Final
 
 import pulsar
 from pulsar.asyncio import Client, PulsarException
 
-from trustgraph_prompt.broker import envelope
+from trustgraph_prompt.broker import envelope, topics
 from trustgraph_prompt.broker.pulsar.errors import translated, translating
 from trustgraph_prompt.broker.pulsar.messages import id_of
-from trustgraph_prompt.broker.shutdown import Shutdown, wait_for_close
-from trustgraph_prompt.errors import BrokerClosed
+from trustgraph_prompt.broker.shutdown import Shutdown, has_failed, wait_for_close
+from trustgraph_prompt.errors import BrokerClosed, BrokerError, SubscriptionBusy
 
 
 class SendLimit:
@@ -138,3 +140,66 @@ class PulsarProducer:
         await self._flush()
         with suppress(PulsarException):
             await self._producer.close()
+
+
+#: Seconds for which the subscription of the dead letters is not checked again. Each check subscribes for a
+#: moment, which prevents others from consuming exclusively.
+KEPT_SECONDS: Final = 1.0
+
+
+class LetterProducer:
+    """Publishes letters, with one producer for each topic, opened on first use."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._openings: dict[str, asyncio.Task[PulsarProducer]] = {}
+        self._retaining: asyncio.Task[None] | None = None
+        self._retained_until = 0.0
+
+    async def send(
+        self, letter: envelope.Envelope, after: float | None = None, *, retained: bool = False
+    ) -> None:
+        """Publish a letter, delayed by `after` seconds; durable on return. Dead letters are `retained`."""
+        if retained:
+            await self._retain(letter.topic)
+        producer = await self._producer(letter.topic)
+        await producer.send(letter.data, key=letter.key, properties=letter.properties, deliver_after=after)
+
+    async def close(self) -> None:
+        for opening in list(self._openings.values()):
+            with suppress(BrokerError):
+                producer = await asyncio.shield(opening)
+                await producer.close()
+
+    async def _producer(self, topic: str) -> PulsarProducer:
+        opening = self._openings.get(topic)
+        if opening is None:
+            opening = self._openings[topic] = asyncio.create_task(PulsarProducer.open(self._client, topic))
+            opening.add_done_callback(partial(self._opened, topic))
+        return await asyncio.shield(opening)
+
+    def _opened(self, topic: str, opening: asyncio.Task[PulsarProducer]) -> None:
+        if has_failed(opening):
+            del self._openings[topic]  # the next letter tries again
+
+    async def _retain(self, topic: str) -> None:
+        """Make sure of the subscription without which the broker would drop dead letters.
+
+        Checked repeatedly: it, or the topic, may be deleted or expire.
+        """
+        if self._retaining is None or (self._retaining.done() and monotonic() >= self._retained_until):
+            self._retaining = asyncio.create_task(self._subscribe(topic))
+            self._retaining.add_done_callback(has_failed)
+        await asyncio.shield(self._retaining)
+
+    async def _subscribe(self, topic: str) -> None:
+        with suppress(SubscriptionBusy), translating(topic):
+            consumer = await self._client.subscribe(
+                topic,
+                topics.DEAD_LETTER_SUBSCRIPTION,
+                consumer_type=pulsar.ConsumerType.Shared,
+                receiver_queue_size=1,
+                initial_position=pulsar.InitialPosition.Earliest,
+            )
+            await consumer.close()
+        self._retained_until = monotonic() + KEPT_SECONDS

@@ -30,8 +30,8 @@ from trustgraph_prompt.broker.pulsar.admin import ADMIN_URL, PulsarAdmin, admin_
 from trustgraph_prompt.broker.pulsar.admin.plan import topic_path
 from trustgraph_prompt.broker.pulsar.credentials import Credentials
 from trustgraph_prompt.broker.pulsar.errors import translating
+from trustgraph_prompt.broker.pulsar.producer import LetterProducer
 from trustgraph_prompt.broker.pulsar.receipt_probe import Probe
-from trustgraph_prompt.broker.pulsar.retry_topics import RetryTopics
 from trustgraph_prompt.broker.pulsar.subscription import partitions_of
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 
@@ -281,7 +281,7 @@ class _Search:
         """Publish a dead letter without payload and acknowledge the entry, which needs no receipt."""
         message = Message(b"", self.topic, f"{position.ledger}:{position.entry}:{self._index}:-1")
         reason = f"crashes every process that receives it: it needs too much memory ({self._partition})"
-        letters = RetryTopics(self._client)
+        letters = LetterProducer(self._client)
         try:
             await letters.send(envelope.dead_letter(self, message, reason, properties), retained=True)
         finally:
