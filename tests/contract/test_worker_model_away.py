@@ -245,8 +245,8 @@ async def test_who_waits_for_a_model_is_not_in_work(house: House, suspect_of: st
         for name in ("gone", "well")
     }
     gone, well = flows["gone"], flows["well"]
-    works = topics.in_work_topic(gone.input.topic, gone.input.subscription)
-    dead_works = topics.in_work_topic(flows[suspect_of].input.topic, flows[suspect_of].input.subscription)
+    works = topics.in_progress_topic(gone.input.topic, gone.input.subscription)
+    dead_works = topics.in_progress_topic(flows[suspect_of].input.topic, flows[suspect_of].input.subscription)
     for flow in flows.values():
         await (await house.broker.consumer(flow.input.topic, flow.input.subscription)).close()
     responses = await house.hear(house.topic("responses-well"))

@@ -201,7 +201,7 @@ def test_what_was_cut_stays_and_is_named(services: Desk) -> None:
             "there is no such flow (found 'h', expected one of f, g)",
         ),
         (["list"], ["--topic", "flow:tg:x"], "--topic and --subscription must be given together"),
-        (["list"], ["--topic", "x", "--subscription", "s"], "is no topic"),
+        (["list"], ["--topic", "x", "--subscription", "s"], "not a topic name"),
         (["list"], ["--topic", "x", "--subscription", "s", "--flow", "f"], "cannot be combined with --flows"),
         (["list", "--all"], ["--flows", "flows", "--flow", "f"], "cannot be combined with --flow or --topic"),
     ],

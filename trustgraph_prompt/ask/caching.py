@@ -14,12 +14,12 @@ from trustgraph_prompt.ask.call_stream import Listen, Piece
 from trustgraph_prompt.background import beside
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason
+from trustgraph_prompt.json_text.encoding import canonical, encode
 from trustgraph_prompt.llm import Identity
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome, Stage
 from trustgraph_prompt.reader.decode import NotJson, decode
 from trustgraph_prompt.reader.reading import steps
-from trustgraph_prompt.wire import canonical, encode
 
 MOST_WAITS = 2
 """How often a question waits for the answer to an equal one. If two answers could not be stored, the next may

@@ -16,12 +16,12 @@ from trustgraph_prompt.background import AT_ONCE, beside
 from trustgraph_prompt.contract import Contract, Grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidResponse, ProviderUnavailable
+from trustgraph_prompt.json_text.encoding import canonical
 from trustgraph_prompt.llm import Delta
 from trustgraph_prompt.llm.delta_accumulator import DeltaAccumulator
 from trustgraph_prompt.reader import CallReport, Outcome, ReadReport, Stage, StreamReader
 from trustgraph_prompt.reader.reading import steps
 from trustgraph_prompt.reader.scanner import SLICE
-from trustgraph_prompt.wire import canonical
 
 #: The part of the token limit from which an answer counts as having filled it: servers count differently.
 _FULL = 0.9

@@ -10,9 +10,9 @@ from trustgraph_prompt.ask.repetition import repeats_objects, repeats_text
 from trustgraph_prompt.ask.step import ATTEMPTS, Reply
 from trustgraph_prompt.contract import Grounding
 from trustgraph_prompt.errors import ProviderError
+from trustgraph_prompt.json_text.encoding import canonical
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import CallReport, Outcome, Rejected, Repaired, Stage
-from trustgraph_prompt.wire import canonical
 
 
 def still_rejected(reply: Reply, is_new: Callable[[Any], bool]) -> list[Rejected]:

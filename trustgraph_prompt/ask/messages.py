@@ -12,10 +12,10 @@ from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.errors import Reason, excerpt
 from trustgraph_prompt.json_text import locate
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.llm import Message
 from trustgraph_prompt.prompts import Question
 from trustgraph_prompt.reader import Outcome, Rejected
-from trustgraph_prompt.wire import encode
 
 #: Returns what the model is told of an invalid answer.
 Feedback = Callable[[Outcome], str]

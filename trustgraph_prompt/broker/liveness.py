@@ -1,4 +1,4 @@
-"""Hearing a topic for months: now and then the broker is asked whether anything can be heard there."""
+"""Receives messages for as long as the broker still knows the consumer or reader."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Final
 from trustgraph_prompt.broker.protocol import Consumer, Message, Reader
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable
 
-#: Seconds between two times that it is asked.
+#: Seconds between two checks.
 CHECK_EVERY: Final = 30.0
 
 
 async def listen(source: Consumer | Reader) -> AsyncGenerator[Message, None]:
-    """Message after message until the source is closed. Raises `BrokerClosed` where none can come any more.
+    """Yield messages until the source is closed. Raises `BrokerClosed` if the broker no longer knows it.
 
-    A broker that does not answer is waited for: the client connects again by itself.
+    An unavailable broker is no error: its client reconnects by itself.
     """
-    lost: Exception | None = None
+    failure: Exception | None = None
 
     async def check() -> None:
-        nonlocal lost
+        nonlocal failure
         while True:
             await asyncio.sleep(CHECK_EVERY)
             try:
@@ -30,16 +30,16 @@ async def listen(source: Consumer | Reader) -> AsyncGenerator[Message, None]:
             except BrokerUnavailable:
                 continue
             except Exception as error:
-                lost = error
+                failure = error
                 with suppress(BrokerError):
-                    await source.close()  # which ends the waiting below
+                    await source.close()  # ends the `receive` below
                 return
 
-    checking = asyncio.create_task(check(), name="check of what is listened to")
+    checking = asyncio.create_task(check(), name="liveness check")
     try:
         while message := await source.receive():
             yield message
     finally:
         checking.cancel()
-    if lost is not None:
-        raise lost
+    if failure is not None:
+        raise failure

@@ -10,7 +10,7 @@ import typer
 
 from trustgraph_prompt.cli import advice, output
 from trustgraph_prompt.errors import ProviderError, Reason
-from trustgraph_prompt.wire import canonical
+from trustgraph_prompt.json_text.encoding import canonical
 
 if TYPE_CHECKING:
     from trustgraph_prompt.ask import Piece

@@ -113,7 +113,7 @@ class FlowSet:
         running = _Running(flow)
         if flow.input.persistent:
             lock = self._completions if flow.input.kind == "text-completion" else self._requests
-            topic = topics.in_work_topic(flow.input.topic, flow.input.subscription)
+            topic = topics.in_progress_topic(flow.input.topic, flow.input.subscription)
             running.crash_record = CrashRecord(self._broker, self._services.producers, topic, lock)
         subscribe = partial(self._subscribe, running)
         services = replace(self._services, provider=lambda _: provider, crash_record=running.crash_record)

@@ -24,11 +24,11 @@ def required_topics(flows: Iterable[Flow], config_topic: str) -> RequiredTopics:
 
 def _used_by(flow: Flow) -> Iterator[Topic]:
     source, subscription = flow.input.topic, flow.input.subscription
-    topics.check_place(source, subscription)
+    topics.check_own_topics(source, subscription)
     yield Topic(source, (subscription,))
     if flow.input.persistent:
         yield Topic(topics.retry_topic(source, subscription), (subscription,))
-        yield Topic(topics.in_work_topic(source, subscription), table=True)
+        yield Topic(topics.in_progress_topic(source, subscription), table=True)
     yield Topic(topics.dead_letter_topic(source, subscription), (topics.DEAD_LETTER_SUBSCRIPTION,))
     if flow.outputs.answers is not None:
         yield Topic(flow.outputs.answers, table=True)

@@ -20,8 +20,8 @@ from trustgraph_prompt.doors.structured_response.parser import ResponseParser
 from trustgraph_prompt.doors.structured_response.response import StructuredResponse
 from trustgraph_prompt.doors.structured_response.schema import CURRENT_SCHEMA_VERSION, STRUCTURED_RESPONSE
 from trustgraph_prompt.errors import Reason, StructuredOutputInvalid
+from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.reader.decode import NotJson, decode
-from trustgraph_prompt.wire import encode
 
 
 @dataclass(frozen=True)

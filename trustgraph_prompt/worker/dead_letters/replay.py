@@ -161,7 +161,7 @@ async def _exclusive_consumer(broker: Broker, topic: str) -> AsyncIterator[Consu
 
 @asynccontextmanager
 async def _replay_producer(broker: Broker, source: LetterSource) -> AsyncIterator[Producer]:
-    producer = await broker.producer(envelope.way_back(source))
+    producer = await broker.producer(envelope.replay_topic(source))
     try:
         yield producer
     finally:
@@ -206,7 +206,7 @@ async def _republish(
             return letter, f"only {len(letter.message.data):,} of its {letter.size:,} bytes were kept"
         properties = letter.message.properties
         original = {name: text for name, text in properties.items() if name not in FAILURE_PROPERTIES}
-        again = envelope.replayed_letter(letter.source, replace(letter.message, properties=original))
+        again = envelope.replay_letter(letter.source, replace(letter.message, properties=original))
         try:
             await producer.send(again.data, key=again.key, properties=again.properties)
         except MessageTooLarge as error:
