@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from trustgraph_prompt.cost import Usage
-    from trustgraph_prompt.reader import CallReport, Outcome
+    from trustgraph_prompt.outcome import CallReport, Outcome
 
 __all__ = [
     "PROVIDER_ERRORS",

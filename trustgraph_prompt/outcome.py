@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 
 from trustgraph_prompt.contract import Contract, Grounded
 from trustgraph_prompt.cost import Usage
@@ -19,8 +19,6 @@ from trustgraph_prompt.json_text.grammar import before_half_escape
 
 if TYPE_CHECKING:  # plain `Outcome` is `Outcome[Any]`
     from typing_extensions import TypeVar as TypeVarWithDefault
-
-    from trustgraph_prompt.reader.repair import Edit
 
     T = TypeVarWithDefault("T", default=Any)
 else:
@@ -56,6 +54,13 @@ class Rejected:
     raw: str
     issues: tuple[Issue, ...]
     start: int
+
+
+class Edit(NamedTuple):
+    """What was changed at a place of the text to read it as JSON."""
+
+    offset: int
+    what: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,8 @@ from trustgraph_prompt.broker.topics import dead_letter_topic
 from trustgraph_prompt.cost import Budget
 from trustgraph_prompt.errors import BrokerUnavailable, ProviderAuthentication, SubscriptionBusy
 from trustgraph_prompt.llm import Call, ScriptedAnswer
+from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, browse, replay
 from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
-from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter, browse, replay
 
 broker_kind = every_broker
 
@@ -170,7 +170,7 @@ async def test_a_letter_that_was_cut_stays_and_the_reason_is_told(
 async def test_who_comes_second_is_told_and_who_buries_meanwhile_is_not_stopped(
     broker: Broker, place: LetterSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trustgraph_prompt.worker.dead_letters.replay.SECONDS_TO_WAIT", 0.2)
+    monkeypatch.setattr("trustgraph_prompt.worker.dead_letters.browse_and_replay.SECONDS_TO_WAIT", 0.2)
     await bury(broker, place, [b"1", b"2"])
     async with aclosing(browse(broker, [place])) as letters:
         assert (await anext(letters)).message.data == b"1"

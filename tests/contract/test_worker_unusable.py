@@ -12,7 +12,7 @@ from trustgraph_prompt.broker import topics
 from trustgraph_prompt.llm import Call
 from trustgraph_prompt.wire import Chunk, Metadata
 from trustgraph_prompt.worker import Answer, Flow
-from trustgraph_prompt.worker.messages.answer import AnswerFilter, search
+from trustgraph_prompt.worker.messages.answer_record import AnswerFilter, search
 
 SORRY = "I'm sorry, I can't do that"
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'

@@ -15,7 +15,7 @@ from tests.support.pulsar_traffic import Traffic, traffic
 from tests.support.restless_model import OBJECTS_EACH, PROMPT, RestlessModel
 from tests.support.worker_processes import Process, Site
 from trustgraph_prompt.worker import Answer
-from trustgraph_prompt.worker.messages.answer import object_ids
+from trustgraph_prompt.worker.messages.answer_record import object_ids
 
 pytestmark = pytest.mark.pulsar
 

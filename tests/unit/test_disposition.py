@@ -31,7 +31,7 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.llm.circuit import Circuit, ProviderAway
 from trustgraph_prompt.reader import CallReport, Outcome, read
-from trustgraph_prompt.worker.messages.answer import is_served
+from trustgraph_prompt.worker.messages.answer_record import is_served
 from trustgraph_prompt.worker.request.disposition import (
     RULES,
     UNCOUNTED,

@@ -12,7 +12,7 @@ from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.extraction.results import FoundObject, Job, Result
 from trustgraph_prompt.reader import CallReport, read
-from trustgraph_prompt.worker.messages.answer import Answer
+from trustgraph_prompt.worker.messages.answer_record import Answer
 from trustgraph_prompt.worker.messages.request import Request
 
 JOB = Job(0, "r", "define", "a.txt", 1, "text")

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from trustgraph_prompt.reader.repair import Edit, RepairedValue, Unrepairable, readings
+from trustgraph_prompt.outcome import Edit
+from trustgraph_prompt.reader.repair import RepairedValue, Unrepairable, readings
 
 
 def repair(text: str, start: int = 0, **options: Any) -> RepairedValue | None:

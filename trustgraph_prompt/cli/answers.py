@@ -52,7 +52,7 @@ def list_(
     Only flows that set `outputs.answers` keep records of their answers. Creates no topic. With --json, prints
     one object per line.
     """
-    from trustgraph_prompt.worker.messages.answer import AnswerFilter, search
+    from trustgraph_prompt.worker.messages.answer_record import AnswerFilter, search
 
     chosen, description = inspect_broker.flows_of(flows, flow)
     recorded = {flow.name: topic for flow in chosen if (topic := flow.outputs.answers)}

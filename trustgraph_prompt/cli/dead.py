@@ -18,8 +18,8 @@ from trustgraph_prompt.errors import ConfigError, TopicInvalid
 if TYPE_CHECKING:
     from trustgraph_prompt.broker import Broker
     from trustgraph_prompt.cli.inspect_broker import BrokerView
+    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
     from trustgraph_prompt.worker.dead_letters.record import DeadLetter, LetterSource
-    from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter
 
 app = group(
     "List, show and replay dead letters: requests that could not be served.", "dead list --flows flows/"
@@ -83,7 +83,7 @@ class Scope:
         would create it.
         """
         from trustgraph_prompt.broker.topics import DEAD_LETTER_SUBSCRIPTION
-        from trustgraph_prompt.worker.dead_letters.replay import browse_topic
+        from trustgraph_prompt.worker.dead_letters.browse_and_replay import browse_topic
 
         wanted = [place.dead_letter_topic for place in self.subscriptions]
         if self.everywhere:
@@ -126,7 +126,7 @@ def list_(
 
     Creates no topic. With --json, prints one object per line, with the full reason.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter
+    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
 
     place: LetterSource | None = None
 
@@ -166,7 +166,7 @@ def show(
 
     Exits with 1 if it does not exist.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter
+    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter
 
     def show_one(found: DeadLetter) -> None:
         if as_json:
@@ -211,7 +211,7 @@ def replay_(
     letters are replayed only while the worker runs, to all subscriptions, and those beyond its buffer are
     lost. Exits with 1 if no worker runs there, or if a named dead letter does not exist or is not complete.
     """
-    from trustgraph_prompt.worker.dead_letters.replay import DeadLetterFilter, replay
+    from trustgraph_prompt.worker.dead_letters.browse_and_replay import DeadLetterFilter, replay
 
     if letters and all_:
         raise ConfigError("give either ids or --all, not both")

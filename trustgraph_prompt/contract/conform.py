@@ -9,10 +9,10 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
+from trustgraph_prompt.contract.applicable_schemas import Branching, Schema, SchemaMap, SchemasAt
 from trustgraph_prompt.contract.coerce import type_of
 from trustgraph_prompt.contract.limits import VALUE, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import within
-from trustgraph_prompt.contract.schema_map import Branching, Schema, SchemaMap, SchemasAt
 from trustgraph_prompt.contract.validator import Validator
 
 _LOOK = 800  # steps of a look at a value or a schema, which takes a microsecond or two

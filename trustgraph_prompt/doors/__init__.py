@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from trustgraph_prompt.doors.manager import PromptManager
-from trustgraph_prompt.doors.prompt import Prompt
-from trustgraph_prompt.doors.sections import MarkdownSection
-from trustgraph_prompt.doors.structured_output import (
+from trustgraph_prompt.doors.declared_output import (
     RenderedPrompt,
     ResponseFormatParams,
     StructuredOutputConfig,
     parse_structured_output,
 )
+from trustgraph_prompt.doors.manager import PromptManager
+from trustgraph_prompt.doors.prompt import Prompt
+from trustgraph_prompt.doors.sections import MarkdownSection
 from trustgraph_prompt.errors import OutputParseError, PromptRenderError, PromptValidationError
 
 __all__ = [

@@ -7,14 +7,14 @@ from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, get_args, get_origin
 from weakref import WeakValueDictionary
 
-from trustgraph_prompt.doors.prompt_entry import definition_of, entry_of
-from trustgraph_prompt.doors.sections import MarkdownSection, Placed, placed
-from trustgraph_prompt.doors.structured_output import (
+from trustgraph_prompt.doors.declared_output import (
     Container,
     RenderedPrompt,
     ResponseFormatSection,
     StructuredOutputConfig,
 )
+from trustgraph_prompt.doors.prompt_entry import definition_of, entry_of
+from trustgraph_prompt.doors.sections import MarkdownSection, Placed, placed
 from trustgraph_prompt.errors import ContractError, PromptRenderError, PromptValidationError
 from trustgraph_prompt.prompts import PromptDefinition
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
+from trustgraph_prompt.doors.declared_output import ResponseFormatSection, StructuredOutputConfig
 from trustgraph_prompt.doors.sections import MarkdownSection, Placed, written
-from trustgraph_prompt.doors.structured_output import ResponseFormatSection, StructuredOutputConfig
 from trustgraph_prompt.errors import ConfigError, PromptValidationError
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.prompts.jinja import literally

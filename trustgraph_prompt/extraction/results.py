@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.broker import Message
-from trustgraph_prompt.worker.messages.answer import UNSERVED, Answer
+from trustgraph_prompt.worker.messages.answer_record import UNSERVED, Answer
 
 _HAS_AN_ANSWER = "llm-error"
 """The error of dead letters whose request also has an answer record, which says more."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.json_text import locate
 from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.outcome import Edit
 from trustgraph_prompt.reader.decode import decode, is_too_deep
-
-if TYPE_CHECKING:
-    from trustgraph_prompt.reader.repair import Edit
 
 _EDIT = "JSON in a string"
 
@@ -27,9 +25,6 @@ class ParsedStrings(NamedTuple):
 
     def edits(self, raw: str, start: int) -> tuple[Edit, ...]:
         """The edits in the answer, where the text `raw` of the value begins at `start`."""
-        # Imported late: its patterns take longer to compile than all others.
-        from trustgraph_prompt.reader.repair import Edit
-
         return tuple(Edit(start + locate.member(raw, path).start, _EDIT) for path in self.paths)
 
 

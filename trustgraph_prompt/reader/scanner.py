@@ -18,10 +18,10 @@ from trustgraph_prompt.json_text import grammar
 from trustgraph_prompt.json_text.locate import Span
 from trustgraph_prompt.reader import markers
 from trustgraph_prompt.reader.broken_values import BrokenValue, next_value
-from trustgraph_prompt.reader.complete_values import FIRST_OF, CompleteValues, Whole
 from trustgraph_prompt.reader.decode import decode_or_error
 from trustgraph_prompt.reader.open_value import OpenValue, Progress, TextWindow
 from trustgraph_prompt.reader.scan_results import MarkKind, ScanResult, ScanResults, Values
+from trustgraph_prompt.reader.whole_values import FIRST_OF, CompleteValues, Whole
 
 if TYPE_CHECKING:
     from trustgraph_prompt.reader.repair.accepted import Reading

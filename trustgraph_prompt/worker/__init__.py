@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trustgraph_prompt.worker.config.source import Prompts
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
-from trustgraph_prompt.worker.messages.answer import Answer
+from trustgraph_prompt.worker.messages.answer_record import Answer
 from trustgraph_prompt.worker.process import Service
 from trustgraph_prompt.worker.worker import Worker
 

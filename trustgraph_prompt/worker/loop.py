@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.worker.backoff import cancel_when_stopped
-from trustgraph_prompt.worker.consumer import ConsumerKeeper
+from trustgraph_prompt.worker.consumer_keeper import ConsumerKeeper
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.request.delivery import Delivery
 from trustgraph_prompt.worker.request.settle import Settler

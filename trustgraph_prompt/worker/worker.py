@@ -18,7 +18,7 @@ from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic
 from trustgraph_prompt.worker.config.source import ConfigSource, Prompts
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.config.trustgraph_service import ConfigService
-from trustgraph_prompt.worker.consumer import SECONDS_BEFORE_ANOTHER
+from trustgraph_prompt.worker.consumer_keeper import SECONDS_BEFORE_ANOTHER
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.flow_set import FlowSet
 from trustgraph_prompt.worker.services import Services

@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
 from trustgraph_prompt.broker import envelope, topics
-from trustgraph_prompt.broker.embedded.connection import Connection
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.store import Listener, Store
+from trustgraph_prompt.broker.embedded.store_connection import Connection
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.broker.shutdown import Shutdown
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.doors.schema_language.defaults import Defaults
+from trustgraph_prompt.doors.schema_language.instructions_and_errors import WORDING, error_of
 from trustgraph_prompt.doors.schema_language.pydantic_models import Models
 from trustgraph_prompt.doors.schema_language.types import type_expr_to_python_type
-from trustgraph_prompt.doors.schema_language.wording import WORDING, error_of
 from trustgraph_prompt.errors import PromptError, StructuredOutputInvalid, suggestion
 from trustgraph_prompt.language import File
 from trustgraph_prompt.language.nodes import PromptDef

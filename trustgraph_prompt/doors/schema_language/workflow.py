@@ -12,6 +12,7 @@ from trustgraph_prompt.ask import ask
 from trustgraph_prompt.contract.from_language import json_schema_of, parse_whole
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.doors.schema_language.defaults import Defaults
+from trustgraph_prompt.doors.schema_language.instructions_and_errors import error_of, feedback
 from trustgraph_prompt.doors.schema_language.pydantic_models import Models
 from trustgraph_prompt.doors.schema_language.question import (
     CompiledPrompt,
@@ -23,7 +24,6 @@ from trustgraph_prompt.doors.schema_language.question import (
     unknown,
 )
 from trustgraph_prompt.doors.schema_language.types import DSL_TYPE_MAP
-from trustgraph_prompt.doors.schema_language.wording import error_of, feedback
 from trustgraph_prompt.errors import PromptError
 from trustgraph_prompt.language.scalars import SCALARS
 from trustgraph_prompt.llm import Provider, RetryPolicy

@@ -11,14 +11,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trustgraph_prompt.outcome import Edit
+from trustgraph_prompt.reader.repair.ambiguities import (
+    Ambiguities,
+    RepairBudget,
+    Unrepairable,
+    other_ways,
+)
 from trustgraph_prompt.reader.repair.brackets import NOTHING
-from trustgraph_prompt.reader.repair.edits import Ambiguities, Edit, RepairBudget, Unrepairable, other_ways
 from trustgraph_prompt.reader.repair.notation import Notation, Rewritten, notation_at
 from trustgraph_prompt.reader.repair.parser import Parser
 from trustgraph_prompt.reader.repair.value_starts import ValueStart, ValueStarts, may_begin_value
 
 __all__ = [
-    "Edit",
     "RepairBudget",
     "RepairedValue",
     "Unrepairable",

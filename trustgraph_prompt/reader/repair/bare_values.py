@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from trustgraph_prompt.json_text.grammar import end_of
-from trustgraph_prompt.reader.repair.edits import Ambiguities, RepairBudget
+from trustgraph_prompt.reader.repair.ambiguities import Ambiguities, RepairBudget
 from trustgraph_prompt.reader.repair.grammar import (
     COMMA,
     QUOTED_KEY,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trustgraph_prompt.reader.repair.edits import Unrepairable
+from trustgraph_prompt.reader.repair.ambiguities import Unrepairable
 from trustgraph_prompt.reader.repair.grammar import (
     CLOSERS,
     COMMA,

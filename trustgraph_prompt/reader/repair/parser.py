@@ -8,9 +8,10 @@ from typing import Any
 
 from trustgraph_prompt.json_text import grammar as strict
 from trustgraph_prompt.json_text.grammar import end_of
+from trustgraph_prompt.outcome import Edit
+from trustgraph_prompt.reader.repair.ambiguities import Ambiguities, RepairBudget
 from trustgraph_prompt.reader.repair.bare_values import BareValues, Half
 from trustgraph_prompt.reader.repair.brackets import Brackets, Open
-from trustgraph_prompt.reader.repair.edits import Ambiguities, Edit, RepairBudget
 from trustgraph_prompt.reader.repair.grammar import (
     COLON,
     COMMA,

@@ -13,7 +13,7 @@ from textwrap import dedent
 from typing import NamedTuple
 
 from trustgraph_prompt.json_text import grammar as strict
-from trustgraph_prompt.reader.repair.edits import Ambiguities, RepairBudget
+from trustgraph_prompt.reader.repair.ambiguities import Ambiguities, RepairBudget
 from trustgraph_prompt.reader.repair.grammar import (
     CLOSING_QUOTES,
     COMMA,

@@ -11,7 +11,7 @@ from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import MessageTooLarge
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow, Unusable
-from trustgraph_prompt.worker.messages.answer import is_served
+from trustgraph_prompt.worker.messages.answer_record import is_served
 
 Response = wire.PromptResponse | wire.TextCompletionResponse
 

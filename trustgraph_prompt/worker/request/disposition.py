@@ -32,7 +32,7 @@ from trustgraph_prompt.llm.retry import LONGEST_BELIEVED
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.wire import Error
 from trustgraph_prompt.worker.flow import Unusable
-from trustgraph_prompt.worker.messages.answer import is_served, is_unusable
+from trustgraph_prompt.worker.messages.answer_record import is_served, is_unusable
 
 Result = Outcome | Exception
 

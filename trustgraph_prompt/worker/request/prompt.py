@@ -13,7 +13,7 @@ from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow, TopicChoice
 from trustgraph_prompt.worker.messages.request import Request
-from trustgraph_prompt.worker.request.ask_once import ask_once
+from trustgraph_prompt.worker.request.ask_and_journal import ask_once
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
 from trustgraph_prompt.worker.request.publish import Publisher
 from trustgraph_prompt.worker.services import Services

@@ -15,7 +15,12 @@ from trustgraph_prompt.errors import BrokerError, MessageTooLarge
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.messages.answer import Answer, bounded_grounding, object_ids, reject_objects
+from trustgraph_prompt.worker.messages.answer_record import (
+    Answer,
+    bounded_grounding,
+    object_ids,
+    reject_objects,
+)
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.messages.response import jsonl_line, last_response, send_response, send_split
 from trustgraph_prompt.worker.request.journal import Entry

@@ -20,7 +20,7 @@ from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.messages.response import send_response, send_split
-from trustgraph_prompt.worker.request.ask_once import ask_once
+from trustgraph_prompt.worker.request.ask_and_journal import ask_once
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
 from trustgraph_prompt.worker.services import Services
 

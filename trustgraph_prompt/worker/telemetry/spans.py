@@ -26,7 +26,7 @@ from trustgraph_prompt.llm.tracing import Traced
 from trustgraph_prompt.prompts import PromptDefinition
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow, Unusable
-from trustgraph_prompt.worker.messages.answer import is_served
+from trustgraph_prompt.worker.messages.answer_record import is_served
 from trustgraph_prompt.worker.messages.request import request_id
 from trustgraph_prompt.worker.telemetry import logs
 from trustgraph_prompt.worker.telemetry.tracing import RecordResult, Tracing

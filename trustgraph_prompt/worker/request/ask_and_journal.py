@@ -11,7 +11,7 @@ from trustgraph_prompt.llm import Provider, RetryPolicy
 from trustgraph_prompt.prompts import PromptDefinition, Question
 from trustgraph_prompt.reader import Outcome
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.messages.answer import is_unusable
+from trustgraph_prompt.worker.messages.answer_record import is_unusable
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
 from trustgraph_prompt.worker.services import Services

@@ -1,4 +1,4 @@
-"""Records of a repair: its edits, the ambiguities it met, and the budget that limits it."""
+"""The ambiguities that a repair meets, and the budget that limits it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,6 @@ from typing import NamedTuple, TypeVar
 T = TypeVar("T")
 
 Choices = dict[tuple[str, int | None], int]  # the way to read an ambiguity, or all of a kind (None)
-
-
-class Edit(NamedTuple):
-    """What was changed at a place of the text to read it as JSON."""
-
-    offset: int
-    what: str
 
 
 class Ambiguity(NamedTuple):
