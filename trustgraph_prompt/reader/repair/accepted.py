@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any, Generic, TypeVar
 
 from trustgraph_prompt.contract import Contract
+from trustgraph_prompt.outcome import Edit
 from trustgraph_prompt.reader.json_in_strings import parse_strings
 from trustgraph_prompt.reader.repair import (
-    Edit,
     RepairBudget,
     RepairedValue,
     Unrepairable,
