@@ -351,7 +351,7 @@ def _details(cause: StructuredOutputInvalid | None, raw: str = "") -> dict[str, 
     if cause is None:
         return {"output_content": raw}
     names = ("response_schema", "finish_reason", "usage", "issues", "outcome")
-    return {name: getattr(cause, name) for name in names}
+    return {"output_content": cause.output_content or raw, **{name: getattr(cause, name) for name in names}}
 
 
 class ProviderError(TrustgraphPromptError):

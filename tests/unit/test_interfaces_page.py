@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.contract.contract import Options
+from trustgraph_prompt.contract.contract import ContractOptions
 from trustgraph_prompt.language import parse
 from trustgraph_prompt.prompts.entry import SCHEMA
 
@@ -82,10 +82,10 @@ def set_by(owner: Any) -> Iterator[str]:
 
 
 def parameters_of(thing: Any) -> set[str]:
-    """The names of its parameters, with those that `**options: Unpack[Options]` stands for."""
+    """The names of its parameters, with those that `**options: Unpack[ContractOptions]` stands for."""
     parameters = inspect.signature(thing).parameters
-    unpacked = any(each.annotation == "Unpack[Options]" for each in parameters.values())
-    return {*parameters, *(Options.__annotations__ if unpacked else ())}
+    unpacked = any(each.annotation == "Unpack[ContractOptions]" for each in parameters.values())
+    return {*parameters, *(ContractOptions.__annotations__ if unpacked else ())}
 
 
 def headings(page: Path) -> set[str]:

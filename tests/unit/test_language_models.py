@@ -353,6 +353,8 @@ def test_the_errors_are_made_as_the_seed_makes_them() -> None:
     parse_error = JSONParseError(raw_response="x", parse_error="no JSON")
     assert (parse_error.raw_response, parse_error.parse_error) == ("x", "no JSON")
     assert str(parse_error) == "Failed to parse JSON from response: no JSON"
+    cause = StructuredOutputInvalid("no JSON", output_content="the whole answer")
+    assert JSONParseError("x", "no JSON", cause=cause).output_content == "the whole answer"
     invalid = SchemaValidationError(schema_name="M", errors=["a", "b"], raw_response="{}")
     assert (invalid.schema_name, invalid.errors, invalid.raw_response) == ("M", ["a", "b"], "{}")
     assert str(invalid) == "Schema validation failed for 'M': a; b"

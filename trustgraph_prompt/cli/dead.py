@@ -50,7 +50,7 @@ EverywhereOption = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Subscriptions:
     """The subscriptions that the options name, and a description of them."""
 
     subscriptions: list[LetterSource]
@@ -257,7 +257,7 @@ def _scope(
     subscription: str | None,
     *,
     everywhere: bool = False,
-) -> Scope:
+) -> Subscriptions:
     """Return the subscriptions that the options name. Raises `ConfigError`."""
     from trustgraph_prompt.broker import topics
     from trustgraph_prompt.worker.dead_letters.record import LetterSource
@@ -271,18 +271,18 @@ def _scope(
             place = LetterSource(topics.resolve(topic), topics.check_subscription(subscription))
         except TopicInvalid as error:
             raise ConfigError(str(error), where="--topic, --subscription") from error
-        return Scope([place], f"of {place.topic}")
+        return Subscriptions([place], f"of {place.topic}")
     if topic is not None or subscription is not None:
         raise ConfigError("--topic and --subscription must be given together")
     chosen, description = inspect_broker.flows_of(flows, flow, processor=id)
     places = list(dict.fromkeys(map(LetterSource.of, chosen)))
-    return Scope(places, description, bundled=not flows, everywhere=everywhere)
+    return Subscriptions(places, description, bundled=not flows, everywhere=everywhere)
 
 
 def _print_each(
     broker: str,
     admin_url: str | None,
-    scope: Scope,
+    scope: Subscriptions,
     choice: DeadLetterFilter,
     show_one: Callable[[DeadLetter], None],
 ) -> int:

@@ -77,14 +77,14 @@ def command(
         raise ConfigError(
             "cannot be combined with --json, which prints one value at the end", where="--stream"
         )
-    from trustgraph_prompt.cli.read_report import ReadReport
+    from trustgraph_prompt.cli.read_report import AnswerReport
     from trustgraph_prompt.reader import read
 
     contract = _contract(format, schema, repair)
     name = "<stdin>" if str(file) == "-" else str(file)
     chunks = _chunks(file, name)
     outcome = _read_stream(chunks, contract) if stream else read("".join(chunks), contract)
-    report = ReadReport(name, outcome)
+    report = AnswerReport(name, outcome)
     if as_json:
         output.print_json(report.as_json())
     else:

@@ -38,7 +38,7 @@ class Remark(NamedTuple):
     begins: int | None = None  # of the value that the span is the end of
 
 
-class ReadReport:
+class AnswerReport:
     """What was read from the answer in the file `name`, what was rejected, and where it is truncated."""
 
     def __init__(self, name: str, outcome: Outcome) -> None:

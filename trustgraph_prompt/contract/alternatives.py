@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
+from trustgraph_prompt.contract.coerce import is_same
 from trustgraph_prompt.contract.references import References
 
 _WITHOUT_EFFECT = frozenset(
@@ -43,8 +44,10 @@ class Alternatives(NamedTuple):
         """The branch that the discriminator of an object picks, if any."""
         if self.name not in value:
             return None
-        pairs = zip(self.branches, self.choices, strict=True)
-        return next((branch for branch, choice in pairs if value[self.name] in choice), None)
+        for branch, choice in zip(self.branches, self.choices, strict=True):
+            if any(is_same(value[self.name], one) for one in choice):
+                return branch
+        return None
 
 
 def branches_of(schema: Mapping[str, Any], references: References) -> list[dict[str, Any]]:

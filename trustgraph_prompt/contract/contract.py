@@ -43,7 +43,7 @@ error.
 _MAX_MESSAGE = 300  # characters of one issue; its path holds keys that a model wrote
 
 
-class Options(TypedDict, total=False):
+class ContractOptions(TypedDict, total=False):
     """The options that `Contract.of` and `Contract.language` pass on to `Contract.from_schema`."""
 
     repair: bool
@@ -166,7 +166,12 @@ class Contract:
 
     @classmethod
     def of(
-        cls, type: object, *, format: Format = "json", name: str | None = None, **options: Unpack[Options]
+        cls,
+        type: object,
+        *,
+        format: Format = "json",
+        name: str | None = None,
+        **options: Unpack[ContractOptions],
     ) -> Contract:
         """Make a contract from a type: a dataclass, a Pydantic model, or a list of these (`many`).
 
@@ -198,7 +203,7 @@ class Contract:
         types: Mapping[str, object] | None = None,
         format: Format = "json",
         many: bool | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[ContractOptions],
     ) -> dict[str, Contract]:
         """Make the contracts of a text in the schema language (StreetRace), by the name of each `schema`.
 

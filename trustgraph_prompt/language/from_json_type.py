@@ -255,6 +255,8 @@ def _literals(keywords: Schema, path: str) -> TypeExpr:
         refuse(within(path, keyword), "these are not values", values, "a list of values")
     types = keywords.get("type", list(_KEYWORDS))
     types = types if isinstance(types, list) else [types]
+    if not all(isinstance(name, str) for name in types):
+        refuse(within(path, "type"), "this is not a type", types, "names of types")
     for value in values:
         if not isinstance(value, str | int | float | bool | None):
             expected = "strings, numbers, true, false, null"

@@ -86,7 +86,7 @@ class SharedExclusiveLock:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class WorkRecord:
     """The messages that one worker processes: by id, how many workers they had crashed before.
 
     None for messages that are processed concurrently with others: a crash then proves nothing.
@@ -99,15 +99,15 @@ class Record:
         return orjson.dumps(self.crashes)
 
     @classmethod
-    def decode(cls, data: bytes) -> Record:
+    def decode(cls, data: bytes) -> WorkRecord:
         """Parse a record. Raises `ValueError`."""
         read = orjson.loads(data) if data else {}
         if not isinstance(read, dict) or not all(n is None or type(n) is int for n in read.values()):
             raise ValueError("expected an object of integers")
         return cls(read)
 
-    def without(self, id: str) -> Record:
-        return Record({other: n for other, n in self.crashes.items() if other != id})
+    def without(self, id: str) -> WorkRecord:
+        return WorkRecord({other: n for other, n in self.crashes.items() if other != id})
 
 
 class CrashRecord:
@@ -133,7 +133,7 @@ class CrashRecord:
         self._clock = clock
         self._sleep = sleep
         self._name = str(uuid4())
-        self._others: dict[str, Record] = {}
+        self._others: dict[str, WorkRecord] = {}
         self._processing: dict[object, tuple[str, int | None]] = {}
         self._published: set[object] = set()
         self._disowned: set[object] = set()
@@ -239,12 +239,12 @@ class CrashRecord:
             finally:
                 _resolve(written)
 
-    def _record(self) -> Record:
+    def _record(self) -> WorkRecord:
         recorded: dict[str, int | None] = {}
         for ticket, (id, crashes) in self._processing.items():
             if ticket not in self._disowned:
                 recorded[id] = recorded.get(id) if crashes is None else crashes
-        return Record(recorded)
+        return WorkRecord(recorded)
 
     async def _send(self, name: str, entry: bytes) -> None:
         """Publish an entry, with retries during outages; empty data deletes it."""
@@ -289,7 +289,7 @@ class CrashRecord:
         if (name := entry.key) is None:
             return
         try:
-            record = Record.decode(entry.data)
+            record = WorkRecord.decode(entry.data)
         except ValueError as error:
             log.warning("%s: invalid entry %s ignored: %s", self.topic, name, error)
             return
@@ -298,7 +298,7 @@ class CrashRecord:
             if not entry.data and not self._closed:  # another worker took this one for dead
                 self._changed.set()
             return
-        before = self._others.pop(name, Record()).crashes.keys()
+        before = self._others.pop(name, WorkRecord()).crashes.keys()
         if entry.data:
             self._others[name] = record
         begun = record.crashes.keys() - before

@@ -146,7 +146,7 @@ class Reports:
                 return
             pause = SECONDS_BETWEEN_ANNOUNCEMENTS
             if failures:
-                pause = min(pause, 2.0 ** (failures - 1))
+                pause = min(pause, 2.0 ** min(failures - 1, 10))  # no overflow after hours of failures
             try:
                 await asyncio.wait_for(self._added.wait(), pause)
             except TimeoutError:
