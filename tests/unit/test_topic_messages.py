@@ -246,7 +246,7 @@ async def test_a_worker_that_names_no_model_has_the_name_it_was_given() -> None:
         (b'{"error": "no"}', "error"),
         (b'{"usage": {"prompt_tokens": 0.5}}', "usage/prompt_tokens"),
         (b"[" * 100_000, "not JSON"),
-        (b'{"error": null, "response": null, "end_of_stream": true}', "responded without an answer"),
+        (b'{"error": null, "response": null, "end_of_stream": true}', "neither an answer nor an error"),
     ],
 )
 async def test_what_is_no_response_is_an_invalid_one(response: bytes, says: str) -> None:
