@@ -78,9 +78,7 @@ class TopicProvider(Completer):
                         raise topic_messages.cause(response.error, response.retry_after)
                     if response.end_of_stream or not call.stream:
                         if response.response is None and not text.length:
-                            raise ProviderInvalidResponse(
-                                "no response: neither an answer nor an error"
-                            )
+                            raise ProviderInvalidResponse("no response: neither an answer nor an error")
                         return
         except RequestError as error:
             raise ProviderInvalidResponse(str(error)) from error
