@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
 from trustgraph_prompt.contract import Contract, Grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import Issue, Reason, StructuredOutputInvalid, excerpt
-from trustgraph_prompt.json_text import locate
+from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.json_text.grammar import before_half_escape
 
 if TYPE_CHECKING:  # plain `Outcome` is `Outcome[Any]`
@@ -256,25 +256,25 @@ class Outcome(Generic[T]):
             text += f" at line {position.line} column {position.column}"
         return _one_line(text)
 
-    def _first_invalid(self, rejected: Rejected) -> locate.LineColumn | None:
+    def _first_invalid(self, rejected: Rejected) -> positions.LineColumn | None:
         """Where the rejected JSON becomes invalid, in the text of its call."""
         raw, start = rejected.raw, rejected.start
         texts = (self.text, *(call.text for call in reversed(self.calls)))
         text = next((text for text in texts if text.startswith(raw, start)), None)
         head = raw[:MAX_SEARCHED]
-        breaks = locate.breaks(head, self.contract.limits.depth) or 0
+        breaks = positions.breaks(head, self.contract.limits.depth) or 0
         if text is None or breaks == len(head) < len(raw):
             return None
-        return locate.Lines(text).at(start + breaks)
+        return positions.Lines(text).at(start + breaks)
 
     def _duplicates(self) -> list[str]:
         if not self.calls or self.contract.format == "text":
             return []
         text = self.text[:MAX_SEARCHED]
-        lines = locate.Lines(text)
+        lines = positions.Lines(text)
         return [
             _one_line(f'line {lines.at(again.start).line}: "{again.key}" is there twice, the last one counts')
-            for again in locate.duplicates(text)
+            for again in positions.duplicates(text)
         ]
 
     def __repr__(self) -> str:

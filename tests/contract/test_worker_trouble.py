@@ -21,7 +21,7 @@ from trustgraph_prompt.llm import Call, ScriptedAnswer, ScriptedProvider
 from trustgraph_prompt.worker import Prompts, Service
 from trustgraph_prompt.worker.flow import Input
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 CHALK = '{"entity": "chalk", "definition": "a soft white limestone"}'

@@ -9,13 +9,13 @@ import pytest
 from tenacity import wait_fixed
 
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, BrokerUnavailable
-from trustgraph_prompt.worker import backoff
-from trustgraph_prompt.worker.backoff import retry_outages, retry_until_stopped
+from trustgraph_prompt.worker import retry_broker
+from trustgraph_prompt.worker.retry_broker import retry_outages, retry_until_stopped
 
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff, "_START_PAUSES", wait_fixed(0.001))
+    monkeypatch.setattr(retry_broker, "_START_PAUSES", wait_fixed(0.001))
 
 
 def failing(*failures: Exception) -> Callable[[], Awaitable[str]]:
@@ -51,7 +51,7 @@ class TestUntilStopped:
     async def test_ends_at_once_when_it_is_stopped_while_it_waits(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(backoff, "_START_PAUSES", wait_fixed(3600.0))
+        monkeypatch.setattr(retry_broker, "_START_PAUSES", wait_fixed(3600.0))
         said: dict[str, str] = {}
         stopping = asyncio.Event()
         waiting = asyncio.create_task(retry_until_stopped("x", failing(BrokerError("no")), said, stopping))

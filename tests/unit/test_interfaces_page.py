@@ -17,7 +17,7 @@ import yaml
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.contract import ContractOptions
 from trustgraph_prompt.language import parse
-from trustgraph_prompt.prompts.entry import SCHEMA
+from trustgraph_prompt.prompts.entry_schema import SCHEMA
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "interfaces.md"

@@ -12,7 +12,7 @@ from trustgraph_prompt import language, package_data
 from trustgraph_prompt.ask import try_example
 from trustgraph_prompt.errors import ConfigError
 from trustgraph_prompt.prompts import Example, PromptSet, files
-from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
+from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.reader import read
 
 GOOD = "dialect: jinja\nprompt: |\n  Hello {{ name }}\n"

@@ -12,7 +12,7 @@ from typing import Any
 
 from trustgraph_prompt.ask.deadline import Deadline, DeadlinePassed
 from trustgraph_prompt.ask.step import Reply, Step
-from trustgraph_prompt.background import AT_ONCE, beside
+from trustgraph_prompt.compute_thread import AT_ONCE, beside
 from trustgraph_prompt.contract import Contract, Grounded
 from trustgraph_prompt.cost import Usage
 from trustgraph_prompt.errors import ProviderError, ProviderInvalidResponse, ProviderUnavailable

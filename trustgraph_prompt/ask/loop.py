@@ -15,9 +15,9 @@ from trustgraph_prompt.ask.collected import Collected
 from trustgraph_prompt.ask.grounding import judging_by_terms
 from trustgraph_prompt.ask.merge_calls import verdict
 from trustgraph_prompt.ask.messages import Feedback
-from trustgraph_prompt.ask.plan import Plan
+from trustgraph_prompt.ask.next_step import Plan
 from trustgraph_prompt.ask.step import Reply, Step
-from trustgraph_prompt.background import beside
+from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.cost import Budget, Price
 from trustgraph_prompt.errors import Issue, ProviderError, ProviderPaused, Reason, without_frames

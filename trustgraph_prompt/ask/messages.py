@@ -11,7 +11,7 @@ from typing import Any
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.contract.server_schema import server_schema
 from trustgraph_prompt.errors import Reason, excerpt
-from trustgraph_prompt.json_text import locate
+from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.json_text.encoding import encode
 from trustgraph_prompt.llm import Message
 from trustgraph_prompt.prompts import Question
@@ -177,7 +177,7 @@ def _problem(outcome: Outcome) -> str:
     if outcome.reason is not Reason.INVALID_JSON:
         return problem
     raw = outcome.rejected[0].raw
-    breaks = locate.breaks(raw, outcome.contract.limits.depth) or 0
+    breaks = positions.breaks(raw, outcome.contract.limits.depth) or 0
     before, after = raw[max(breaks - _BEFORE, 0) : breaks], raw[breaks : breaks + _AFTER]
     return _BREAKS.format(problem=problem, before=before, after=after)
 

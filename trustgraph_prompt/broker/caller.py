@@ -10,7 +10,7 @@ from itertools import count
 from uuid import uuid4
 
 from trustgraph_prompt.broker import topics
-from trustgraph_prompt.broker.liveness import listen
+from trustgraph_prompt.broker.listen import listen
 from trustgraph_prompt.broker.protocol import Broker, Consumer, Message, Producer, Reader
 from trustgraph_prompt.broker.shutdown import Shutdown, run_all, wait_for_close
 from trustgraph_prompt.errors import BrokerClosed, BrokerError, CallTimeout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
-from trustgraph_prompt.broker.liveness import listen
+from trustgraph_prompt.broker.listen import listen
 from trustgraph_prompt.broker.protocol import Message, Reader
 
 

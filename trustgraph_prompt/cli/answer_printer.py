@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from trustgraph_prompt.cli import advice, output
+from trustgraph_prompt.cli import failure_advice, output
 from trustgraph_prompt.errors import ProviderError, Reason
 from trustgraph_prompt.json_text.encoding import canonical
 
@@ -72,16 +72,16 @@ class AnswerPrinter:
         if outcome.truncated:
             issues = [output.issue_as_json(issue) for issue in (outcome.issues if outcome.ok else ())]
             calls = [asdict(call) for call in outcome.calls]
-            why, lacked_room = advice.truncation(issues, calls, self._prompt.config.answer_limit)
+            why, lacked_room = failure_advice.truncation(issues, calls, self._prompt.config.answer_limit)
             output.note(f"truncated: {why}")
             if lacked_room:
-                output.note(f"{advice.LONGER_ANSWERS} shorter terms")
+                output.note(f"{failure_advice.LONGER_ANSWERS} shorter terms")
         if outcome.escalated == "condition":
             output.note("escalated: the answer matches `escalate`, for another model or a person")
         if outcome.cause is not None:
             output.note(f"error: {outcome.cause}")
         if isinstance(outcome.cause, ProviderError) and (
-            setting := advice.failed_call(f"{outcome.cause.category}: {outcome.cause}")
+            setting := failure_advice.failed_call(f"{outcome.cause.category}: {outcome.cause}")
         ):
             output.note(setting)
         if not outcome.ok and outcome.reason is not Reason.PROVIDER_ERROR:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trustgraph_prompt.cli import advice
+from trustgraph_prompt.cli import failure_advice
 from trustgraph_prompt.cli.output import counted, without_advice
 from trustgraph_prompt.errors import Reason
 
@@ -128,7 +128,9 @@ class ExtractSummary:
             )
         if answer.truncated:
             issues = answer.issues if answer.reason == Reason.SUCCESS else ()
-            why, lacked_room = advice.truncation(issues, answer.calls, self.max_tokens.get(job.prompt))
+            why, lacked_room = failure_advice.truncation(
+                issues, answer.calls, self.max_tokens.get(job.prompt)
+            )
             self.truncated.append(JobRemark(job.position, place, why))
             self._lacked_room |= lacked_room
         elif any(call["why"] == "continue" for call in answer.calls):
@@ -170,7 +172,7 @@ class ExtractSummary:
 
     def settings_to_change(self) -> list[str]:
         """Name the settings without which the failed calls would fail again."""
-        named = (advice.failed_call(remark.text) for remark in sorted(self.failed))
+        named = (failure_advice.failed_call(remark.text) for remark in sorted(self.failed))
         return list(dict.fromkeys(filter(None, named)))
 
     def text(self) -> str:
@@ -189,7 +191,7 @@ class ExtractSummary:
         lines += _section("truncated, then completed", len(self.completed), "answer", _told(self.completed))
         lines += _section("truncated", len(self.truncated), "answer", _grouped(self.truncated))
         if self._lacked_room:
-            lines.append(f"  {advice.LONGER_ANSWERS} smaller chunks (--chunk-size)")
+            lines.append(f"  {failure_advice.LONGER_ANSWERS} smaller chunks (--chunk-size)")
         lines += _section("without any object", len(self.barren), "answer", _told(self.barren))
         lines += _section("without use", len(self.unusable), "answer", _grouped(self.unusable))
         lines += _section("failed", len(self.failed), "question", _grouped(self.failed))

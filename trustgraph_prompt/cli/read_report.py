@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from trustgraph_prompt.cli import output
 from trustgraph_prompt.cli.source_excerpt import underlined, visible
 from trustgraph_prompt.errors import Issue, Reason, excerpt
-from trustgraph_prompt.json_text import locate
+from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.reader import Outcome, Rejected, Repaired, Stage
 
 IN_SHORT = 10
@@ -33,7 +33,7 @@ class Remark(NamedTuple):
 
     what: str
     why: str
-    span: locate.Span | None = None
+    span: positions.Span | None = None
     colour: str = "red"
     begins: int | None = None  # of the value that the span is the end of
 
@@ -45,11 +45,11 @@ class AnswerReport:
         self._name = name
         self._outcome = outcome
         self._text = outcome.calls[-1].text
-        self._lines = locate.Lines(self._text)
+        self._lines = positions.Lines(self._text)
         self._is_text = outcome.contract.format == "text"
         self._has_objects = outcome.contract.format == "jsonl"
         self._truncated = self._truncated_value() if outcome.truncated and not self._is_text else None
-        self._duplicates = [] if self._is_text else list(locate.duplicates(self._text))
+        self._duplicates = [] if self._is_text else list(positions.duplicates(self._text))
 
     def lines(self, *, at_length: bool) -> Iterator[str]:
         """Report for people: a verdict and a line for each remark, `at_length` with its line of the text."""
@@ -125,14 +125,14 @@ class AnswerReport:
                 what = f"refused object {rejected.index + 1}"
             yield Remark(what, str(issue), self._span(rejected, issue))
         if self._outcome.reason is Reason.AMBIGUOUS:
-            for value in locate.values(self._text):
-                if value.state is locate.State.WHOLE:
-                    span = locate.Span(value.start, value.end)
+            for value in positions.values(self._text):
+                if value.state is positions.State.WHOLE:
+                    span = positions.Span(value.start, value.end)
                     yield Remark("perhaps", "this value is meant", span, "yellow")
         for repaired in self._outcome.repaired:
             yield from self._edits(repaired, at_length)
         for twice in self._duplicates:
-            span = locate.Span(twice.start, twice.start + len(twice.key) + 2)
+            span = positions.Span(twice.start, twice.start + len(twice.key) + 2)
             yield Remark(
                 "duplicate key", f'"{twice.key}" is there twice, the last one counts', span, "yellow"
             )
@@ -140,7 +140,7 @@ class AnswerReport:
             line, column = self._lines.at(cut.start)
             where = f"the value that begins at line {line}, column {column}"
             where += f", at {cut.path}" if cut.path else ""
-            span = locate.Span(cut.end, cut.end)
+            span = positions.Span(cut.end, cut.end)
             yield Remark("truncated", f"the text ends inside {where}", span, "yellow", begins=cut.start)
         elif self._outcome.truncated and not any(
             issue.reason is Reason.TRUNCATED for issue in self._outcome.issues
@@ -161,33 +161,33 @@ class AnswerReport:
             kinds = (name if count == 1 else f"{name} ({count:,} times)" for name, count in counts.items())
             remarks = [("; ".join(kinds), edits[0].offset)]
         for why, offset in remarks:
-            yield Remark(what, why, locate.Span(offset, offset + 1), "yellow")
+            yield Remark(what, why, positions.Span(offset, offset + 1), "yellow")
 
-    def _span(self, rejected: Rejected | None, issue: Issue) -> locate.Span | None:
+    def _span(self, rejected: Rejected | None, issue: Issue) -> positions.Span | None:
         """Where the answer is wrong, if that is known."""
         depth = self._outcome.contract.limits.depth
         if issue.reason is Reason.EXTRACTION_FAILED:
             bracket = _BRACKET.search(self._text)
             start = bracket.start() if bracket else len(self._text) - len(self._text.lstrip())
-            at = locate.breaks(self._text[start:], depth) or 0
-            span = locate.Span(at, at + 1)
+            at = positions.breaks(self._text[start:], depth) or 0
+            span = positions.Span(at, at + 1)
         elif rejected is None:
             return None
         elif issue.reason is Reason.INVALID_JSON:
-            start, at = rejected.start, locate.breaks(rejected.raw, depth) or 0
-            span = locate.Span(at, at + 1)
+            start, at = rejected.start, positions.breaks(rejected.raw, depth) or 0
+            span = positions.Span(at, at + 1)
         else:
-            start, span = rejected.start, locate.member(rejected.raw, issue.path)
-        return locate.Span(start + span.start, start + span.end)
+            start, span = rejected.start, positions.member(rejected.raw, issue.path)
+        return positions.Span(start + span.start, start + span.end)
 
-    def _truncated_value(self) -> locate.Value | None:
+    def _truncated_value(self) -> positions.Value | None:
         """The value that the text ends inside, if any."""
         end = len(self._text.rstrip())
         for repaired in self._outcome.repaired:
             if repaired.stage is Stage.SALVAGED and repaired.edits:  # the scanner stops at the break
-                return locate.Value(repaired.start, end, locate.State.CUT, "")
-        last = deque(locate.values(self._text), maxlen=1)
-        if not last or last[0].state is not locate.State.CUT:
+                return positions.Value(repaired.start, end, positions.State.CUT, "")
+        last = deque(positions.values(self._text), maxlen=1)
+        if not last or last[0].state is not positions.State.CUT:
             return None
         return last[0]._replace(end=max(last[0].start + 1, end))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from trustgraph_prompt.contract.coerce import is_same
+from trustgraph_prompt.contract.coerce_scalars import is_same
 from trustgraph_prompt.contract.references import References
 
 _WITHOUT_EFFECT = frozenset(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import jsonschema_rs
 
 from trustgraph_prompt.contract.alternatives import chosen_by, discriminator_of
-from trustgraph_prompt.contract.coerce import Target, alternative_types
+from trustgraph_prompt.contract.coerce_scalars import Target, alternative_types
 from trustgraph_prompt.contract.validator import Validator, surrogate_safe
 
 Schema = Mapping[str, Any]

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from trustgraph_prompt.contract.alternatives import branches_of, exclude_each_other
-from trustgraph_prompt.contract.coerce import type_of
+from trustgraph_prompt.contract.coerce_scalars import type_of
 from trustgraph_prompt.contract.references import BY_NAME, ONE_OR_MORE, References
 
 JsonSchema = Mapping[str, Any] | bool

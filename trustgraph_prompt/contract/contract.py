@@ -10,9 +10,9 @@ from itertools import islice
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, get_args
 
+from trustgraph_prompt.contract.adapt_values import Decode, decoded
 from trustgraph_prompt.contract.alternatives import branches_of, declares, discriminator_of
 from trustgraph_prompt.contract.canonical_schema import JsonSchema, digest, shown
-from trustgraph_prompt.contract.conform import Decode, decoded
 from trustgraph_prompt.contract.explain import MAX_ISSUES, show
 from trustgraph_prompt.contract.grounded_keys import Sources
 from trustgraph_prompt.contract.instructions import PLAIN, Wording

@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
-from trustgraph_prompt.contract.coerce import is_same, type_of
+from trustgraph_prompt.contract.coerce_scalars import is_same, type_of
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.contract.versions import PROPERTY, Version, nearest
 from trustgraph_prompt.errors import ContractError

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from trustgraph_prompt.contract.coerce import type_of
+from trustgraph_prompt.contract.coerce_scalars import type_of
 from trustgraph_prompt.contract.references import References
 from trustgraph_prompt.errors import excerpt
 

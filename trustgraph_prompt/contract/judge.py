@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal
 
-from trustgraph_prompt.contract.conform import Conformer, Decode
+from trustgraph_prompt.contract.adapt_values import Conformer, Decode
 from trustgraph_prompt.contract.explain import MAX_ISSUES, explain, unexpected
 from trustgraph_prompt.contract.invariants import InvariantRule, failures
 from trustgraph_prompt.contract.limits import StepMeter, TooCostly

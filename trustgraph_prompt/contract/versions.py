@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from trustgraph_prompt.contract.adapt_values import Decode
 from trustgraph_prompt.contract.canonical_schema import JsonSchema, shown
-from trustgraph_prompt.contract.conform import Decode
 from trustgraph_prompt.contract.explain import show
 from trustgraph_prompt.contract.judge import Extra, Judge
 from trustgraph_prompt.contract.limits import StepMeter

@@ -15,7 +15,7 @@ from typing import Any, cast, get_args
 
 import orjson
 
-from trustgraph_prompt.background import beside
+from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract import Contract, Format
 from trustgraph_prompt.contract.grounding import grounded
 from trustgraph_prompt.errors import ConfigError, ContractError, Issue, PromptError, Reason, RenderError

@@ -10,7 +10,7 @@ from trustgraph_prompt.doors.declared_output import ResponseFormatSection, Struc
 from trustgraph_prompt.doors.sections import MarkdownSection, Placed, written
 from trustgraph_prompt.errors import ConfigError, PromptValidationError
 from trustgraph_prompt.prompts import PromptDefinition
-from trustgraph_prompt.prompts.jinja import literally
+from trustgraph_prompt.prompts.jinja_dialect import literally
 
 
 def entry_of(sections: Sequence[Placed], output: StructuredOutputConfig | None) -> dict[str, Any]:

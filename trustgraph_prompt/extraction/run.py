@@ -24,7 +24,7 @@ from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.prompts import PromptDefinition, PromptSet
 from trustgraph_prompt.worker.flow import Flow, Input, Outputs
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 
 REQUESTS: Final = "persistent://local/extract/requests"

@@ -22,7 +22,7 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.llm.records import RuntimeConfig
 from trustgraph_prompt.prompts import answer_format
-from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
+from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.escalation import Escalation
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
 from trustgraph_prompt.prompts.template import Dialect, Template

@@ -12,7 +12,7 @@ import orjson
 from trustgraph_prompt.config_files import check, read_text, read_yaml
 from trustgraph_prompt.errors import PromptError, raise_first
 from trustgraph_prompt.prompts.definition import PromptDefinition
-from trustgraph_prompt.prompts.entry import SCHEMA, SYSTEM_SCHEMA
+from trustgraph_prompt.prompts.entry_schema import SCHEMA, SYSTEM_SCHEMA
 from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY, PromptSet
 from trustgraph_prompt.prompts.source_map import SourceMap, moved

@@ -22,7 +22,7 @@ from trustgraph_prompt.language.nodes import ListOf, Name, Position, PromptDef
 from trustgraph_prompt.language.parse import merge_prompts, read
 from trustgraph_prompt.prompts import example
 from trustgraph_prompt.prompts.definition import PromptDefinition, system_template
-from trustgraph_prompt.prompts.entry import SCHEMA
+from trustgraph_prompt.prompts.entry_schema import SCHEMA
 from trustgraph_prompt.prompts.example import Example
 from trustgraph_prompt.prompts.prompt_set import PREFIX, SYSTEM_KEY
 from trustgraph_prompt.prompts.source_map import SourceMap, moved

@@ -14,8 +14,8 @@ from jinja2 import nodes
 
 from trustgraph_prompt.errors import RenderError, RenderTooLong, TemplateError
 from trustgraph_prompt.prompts.allowlist import MeteredLoops, check
-from trustgraph_prompt.prompts.ibis import Ibis
-from trustgraph_prompt.prompts.jinja import Jinja
+from trustgraph_prompt.prompts.ibis_dialect import Ibis
+from trustgraph_prompt.prompts.jinja_dialect import Jinja
 from trustgraph_prompt.prompts.jinja_errors import column_of_tag, explain
 from trustgraph_prompt.prompts.render_limits import RenderMeter, check_terms
 from trustgraph_prompt.prompts.sandbox import Rendering, Sandbox

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from trustgraph_prompt.contract import Contract
-from trustgraph_prompt.json_text import locate
+from trustgraph_prompt.json_text import positions
 from trustgraph_prompt.json_text.pointer import pointer
 from trustgraph_prompt.outcome import Edit
 from trustgraph_prompt.reader.decode import decode, is_too_deep
@@ -25,7 +25,7 @@ class ParsedStrings(NamedTuple):
 
     def edits(self, raw: str, start: int) -> tuple[Edit, ...]:
         """The edits in the answer, where the text `raw` of the value begins at `start`."""
-        return tuple(Edit(start + locate.member(raw, path).start, _EDIT) for path in self.paths)
+        return tuple(Edit(start + positions.member(raw, path).start, _EDIT) for path in self.paths)
 
 
 def parse_strings(value: Any, text: str, contract: Contract) -> ParsedStrings | None:

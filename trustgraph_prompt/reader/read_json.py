@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import Issue, Reason, excerpt
 from trustgraph_prompt.json_text import grammar
-from trustgraph_prompt.json_text.locate import Span
 from trustgraph_prompt.json_text.pointer import pointer
+from trustgraph_prompt.json_text.positions import Span
 from trustgraph_prompt.outcome import Outcome, Rejected, Repaired, Stage
 from trustgraph_prompt.reader.decode import NotJson, decode, decode_error, decode_or_error, is_too_deep
 from trustgraph_prompt.reader.json_in_strings import ParsedStrings, parse_strings

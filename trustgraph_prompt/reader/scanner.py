@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from trustgraph_prompt.contract import Limits
 from trustgraph_prompt.json_text import grammar
-from trustgraph_prompt.json_text.locate import Span
+from trustgraph_prompt.json_text.positions import Span
 from trustgraph_prompt.reader import markers
 from trustgraph_prompt.reader.broken_values import BrokenValue, next_value
 from trustgraph_prompt.reader.decode import decode_or_error

@@ -11,7 +11,7 @@ from functools import partial
 from trustgraph_prompt.broker import Consumer
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.worker.flow import Flow
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
 
 log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ from trustgraph_prompt.broker import Broker, Message, Table
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.retrying import retrying
-from trustgraph_prompt.worker.backoff import retry_outages
+from trustgraph_prompt.worker.retry_broker import retry_outages
 
 log = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from functools import partial
 
 from trustgraph_prompt.broker import Broker, Consumer, topics
 from trustgraph_prompt.errors import BrokerError, ConfigError
-from trustgraph_prompt.worker.backoff import cancel_when_stopped, retry_until_stopped
 from trustgraph_prompt.worker.crash_record import CrashRecord, SharedExclusiveLock
 from trustgraph_prompt.worker.dead_letters import record
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.loop import FlowLoop
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.retry_broker import cancel_when_stopped, retry_until_stopped
 
 log = logging.getLogger(__name__)
 

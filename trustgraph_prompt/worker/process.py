@@ -18,13 +18,13 @@ from trustgraph_prompt.broker.caller_pool import CallerPool
 from trustgraph_prompt.broker.urls import address
 from trustgraph_prompt.llm import Limiter, Limits, Provider
 from trustgraph_prompt.llm.circuit import Circuit
-from trustgraph_prompt.worker.backoff import retry_until_stopped
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.config.config_topic import TOPIC
 from trustgraph_prompt.worker.config.source import Prompts
 from trustgraph_prompt.worker.config.trustgraph_flows import Processor
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.providers import Providers
+from trustgraph_prompt.worker.retry_broker import retry_until_stopped
 from trustgraph_prompt.worker.telemetry import logs, tracing_setup
 from trustgraph_prompt.worker.telemetry.call_metrics import CountedProvider
 from trustgraph_prompt.worker.telemetry.health import Health, reason_since

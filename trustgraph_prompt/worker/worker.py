@@ -12,7 +12,6 @@ from trustgraph_prompt.broker import Broker
 from trustgraph_prompt.broker.producer_pool import ProducerPool
 from trustgraph_prompt.errors import BrokerError
 from trustgraph_prompt.llm import Provider
-from trustgraph_prompt.worker.backoff import retry_until_stopped
 from trustgraph_prompt.worker.circuits import Circuits
 from trustgraph_prompt.worker.config.config_topic import TOPIC, ConfigTopic
 from trustgraph_prompt.worker.config.source import ConfigSource, Prompts
@@ -21,7 +20,8 @@ from trustgraph_prompt.worker.config.trustgraph_service import ConfigService
 from trustgraph_prompt.worker.consumer_keeper import SECONDS_BEFORE_ANOTHER
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.flow_set import FlowSet
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.retry_broker import retry_until_stopped
 from trustgraph_prompt.worker.telemetry.health import Health
 from trustgraph_prompt.worker.telemetry.metrics import Metrics
 from trustgraph_prompt.worker.telemetry.tracing import Tracing

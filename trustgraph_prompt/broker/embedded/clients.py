@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final, Generic, TypeVar
 
-from trustgraph_prompt.broker import envelope, topics
+from trustgraph_prompt.broker import retry_and_dead_letters, topics
 from trustgraph_prompt.broker.embedded.engine import Effect
 from trustgraph_prompt.broker.embedded.store import Listener, Store
 from trustgraph_prompt.broker.embedded.store_connection import Connection
@@ -113,13 +113,20 @@ class _AnyConsumer(_Waiting, Generic[T]):
 
     async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
         self._check_open()
-        await self._post(message, envelope.dead_letter(self, message, reason, properties), retained=True)
+        await self._post(
+            message, retry_and_dead_letters.dead_letter(self, message, reason, properties), retained=True
+        )
 
     async def _post(
-        self, message: Message, letter: envelope.Envelope, *, after: float = 0.0, retained: bool = False
+        self,
+        message: Message,
+        letter: retry_and_dead_letters.Envelope,
+        *,
+        after: float = 0.0,
+        retained: bool = False,
     ) -> None:
         """Publish the letter and acknowledge the message in one transaction."""
-        envelope.check_size(letter.topic, letter.data, letter.key, letter.properties)
+        retry_and_dead_letters.check_size(letter.topic, letter.data, letter.key, letter.properties)
 
         def post(store: Store) -> None:
             topic = store.topic(letter.topic)
@@ -143,7 +150,7 @@ class PersistentConsumer(_AnyConsumer[Message | float | None]):
             if not isinstance(taken, Message):
                 await self._news(due=taken)
             elif not self._stopped:
-                return envelope.restore(taken)
+                return retry_and_dead_letters.restore(taken)
             elif not self._closed:
                 await self._release(taken)
         return None
@@ -157,7 +164,9 @@ class PersistentConsumer(_AnyConsumer[Message | float | None]):
         self, message: Message, after: float, properties: Mapping[str, str] | None = None
     ) -> None:
         self._check_open()
-        await self._post(message, envelope.retry_letter(self, message, after, properties), after=after)
+        await self._post(
+            message, retry_and_dead_letters.retry_letter(self, message, after, properties), after=after
+        )
 
     async def stop(self) -> None:
         self._stopped = True
@@ -232,8 +241,8 @@ class EmbeddedProducer:
         if self._closed:
             raise BrokerClosed(f"the producer of {self.topic} has been closed")
         carried = dict(properties or {})
-        envelope.check_size(self.topic, data, key, carried)
-        envelope.check_delay(self.topic, deliver_after)
+        retry_and_dead_letters.check_size(self.topic, data, key, carried)
+        retry_and_dead_letters.check_delay(self.topic, deliver_after)
         if self._persistent:
             number = await self._connection.run(
                 lambda store: store.publish(self._number, data, key or None, carried, deliver_after),
@@ -260,7 +269,7 @@ class EmbeddedReader(_Waiting):
     async def receive(self) -> Message | None:
         while not self._closed:
             if self._prefetched:
-                return envelope.restore(self._prefetched.popleft())
+                return retry_and_dead_letters.restore(self._prefetched.popleft())
             self._news_event.clear()
             if not await self._read_on():
                 await self._news()

@@ -14,7 +14,7 @@ from typing import Final
 
 from pulsar.asyncio import Client, PulsarException
 
-from trustgraph_prompt.broker import envelope, topics
+from trustgraph_prompt.broker import retry_and_dead_letters, topics
 from trustgraph_prompt.broker.protocol import MAX_BUFFERED, Message, SubscriptionType
 from trustgraph_prompt.broker.pulsar.errors import translating
 from trustgraph_prompt.broker.pulsar.messages import message_of, receipt_of
@@ -43,7 +43,9 @@ class PulsarConsumer(ABC):
 
     async def bury(self, message: Message, reason: str, properties: Mapping[str, str] | None = None) -> None:
         self._check_open()
-        await self._letters.send(envelope.dead_letter(self, message, reason, properties), retained=True)
+        await self._letters.send(
+            retry_and_dead_letters.dead_letter(self, message, reason, properties), retained=True
+        )
         await self.acknowledge(message)
 
     async def check(self) -> None:
@@ -96,7 +98,7 @@ class PersistentConsumer(PulsarConsumer):
     async def receive(self) -> Message | None:
         while receipt := await self._receives.get():
             if message := await self._read(receipt):
-                return envelope.restore(message)
+                return retry_and_dead_letters.restore(message)
         return None
 
     async def acknowledge(self, message: Message) -> None:
@@ -108,7 +110,7 @@ class PersistentConsumer(PulsarConsumer):
         self, message: Message, after: float, properties: Mapping[str, str] | None = None
     ) -> None:
         self._check_open()
-        await self._letters.send(envelope.retry_letter(self, message, after, properties), after)
+        await self._letters.send(retry_and_dead_letters.retry_letter(self, message, after, properties), after)
         await self.acknowledge(message)
 
     async def stop(self) -> None:

@@ -14,7 +14,7 @@ from typing import Final
 import pulsar
 from pulsar.asyncio import Client, PulsarException
 
-from trustgraph_prompt.broker import envelope, topics
+from trustgraph_prompt.broker import retry_and_dead_letters, topics
 from trustgraph_prompt.broker.pulsar.errors import translated, translating
 from trustgraph_prompt.broker.pulsar.messages import id_of
 from trustgraph_prompt.broker.shutdown import Shutdown, has_failed, wait_for_close
@@ -103,8 +103,8 @@ class PulsarProducer:
         deliver_after: float | None = None,
     ) -> str:
         carried = dict(properties or {})
-        size = envelope.check_size(self.topic, data, key, carried)
-        envelope.check_delay(self.topic, deliver_after)
+        size = retry_and_dead_letters.check_size(self.topic, data, key, carried)
+        retry_and_dead_letters.check_delay(self.topic, deliver_after)
         delay = timedelta(seconds=deliver_after) if deliver_after and deliver_after > 0 else None
         await self._in_flight.acquire(size)
         release = self._in_flight.release
@@ -157,7 +157,7 @@ class LetterProducer:
         self._retained_until = 0.0
 
     async def send(
-        self, letter: envelope.Envelope, after: float | None = None, *, retained: bool = False
+        self, letter: retry_and_dead_letters.Envelope, after: float | None = None, *, retained: bool = False
     ) -> None:
         """Publish a letter, delayed by `after` seconds; durable on return. Dead letters are `retained`."""
         if retained:

@@ -11,7 +11,7 @@ from typing import Final
 import pulsar
 from pulsar.asyncio import Client, PulsarException
 
-from trustgraph_prompt.broker import envelope
+from trustgraph_prompt.broker import retry_and_dead_letters
 from trustgraph_prompt.broker.protocol import CHECK_SECONDS, Message
 from trustgraph_prompt.broker.pulsar.errors import is_forgotten, translated, translating
 from trustgraph_prompt.broker.pulsar.messages import message_of
@@ -77,7 +77,7 @@ class PulsarReader:
             log.warning(
                 "%s: dropped key and properties of message %s, not UTF-8: %s", self._topic, message.id, error
             )
-        return envelope.restore(message)
+        return retry_and_dead_letters.restore(message)
 
     async def behind(self) -> bool:
         if self._receives.ready:

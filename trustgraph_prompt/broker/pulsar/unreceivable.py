@@ -24,7 +24,7 @@ from uuid import uuid4
 import pulsar
 from pulsar.asyncio import Client, PulsarException
 
-from trustgraph_prompt.broker import envelope, topics
+from trustgraph_prompt.broker import retry_and_dead_letters, topics
 from trustgraph_prompt.broker.protocol import Message
 from trustgraph_prompt.broker.pulsar.admin import ADMIN_URL, PulsarAdmin, admin_of, admin_url
 from trustgraph_prompt.broker.pulsar.admin.plan import topic_path
@@ -283,7 +283,9 @@ class _Search:
         reason = f"crashes every process that receives it: it needs too much memory ({self._partition})"
         letters = LetterProducer(self._client)
         try:
-            await letters.send(envelope.dead_letter(self, message, reason, properties), retained=True)
+            await letters.send(
+                retry_and_dead_letters.dead_letter(self, message, reason, properties), retained=True
+            )
         finally:
             await letters.close()
         with translating(self._partition):

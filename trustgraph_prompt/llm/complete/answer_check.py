@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
-from trustgraph_prompt.background import beside
+from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.contract import Contract
 from trustgraph_prompt.errors import (
     Issue,

@@ -17,7 +17,7 @@ from trustgraph_prompt.errors import (
 )
 from trustgraph_prompt.llm.complete import Completer
 from trustgraph_prompt.llm.openai import request
-from trustgraph_prompt.llm.openai.answer import AnswerDecoder
+from trustgraph_prompt.llm.openai.answer_decoder import AnswerDecoder
 from trustgraph_prompt.llm.openai.errors import Refusal
 from trustgraph_prompt.llm.openai.http import REQUEST_ERRORS, Server, beginning_of, body_of, events_of
 from trustgraph_prompt.llm.openai.request import Dialect, Prefill

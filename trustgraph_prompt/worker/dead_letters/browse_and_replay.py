@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import tenacity
 
-from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, envelope, topics
+from trustgraph_prompt.broker import Broker, Consumer, Message, Producer, retry_and_dead_letters, topics
 from trustgraph_prompt.errors import BrokerError, BrokerUnavailable, MessageTooLarge, SubscriptionBusy
 from trustgraph_prompt.retrying import retrying
 from trustgraph_prompt.worker.dead_letters.record import FAILURE_PROPERTIES, DeadLetter, LetterSource
@@ -161,7 +161,7 @@ async def _exclusive_consumer(broker: Broker, topic: str) -> AsyncIterator[Consu
 
 @asynccontextmanager
 async def _replay_producer(broker: Broker, source: LetterSource) -> AsyncIterator[Producer]:
-    producer = await broker.producer(envelope.replay_topic(source))
+    producer = await broker.producer(retry_and_dead_letters.replay_topic(source))
     try:
         yield producer
     finally:
@@ -206,7 +206,9 @@ async def _republish(
             return letter, f"only {len(letter.message.data):,} of its {letter.size:,} bytes were kept"
         properties = letter.message.properties
         original = {name: text for name, text in properties.items() if name not in FAILURE_PROPERTIES}
-        again = envelope.replay_letter(letter.source, replace(letter.message, properties=original))
+        again = retry_and_dead_letters.replay_letter(
+            letter.source, replace(letter.message, properties=original)
+        )
         try:
             await producer.send(again.data, key=again.key, properties=again.properties)
         except MessageTooLarge as error:

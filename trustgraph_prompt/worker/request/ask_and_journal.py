@@ -14,7 +14,7 @@ from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.answer_record import is_unusable
 from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
 from trustgraph_prompt.worker.telemetry import logs
 
 log = logging.getLogger(__name__)

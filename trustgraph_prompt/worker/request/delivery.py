@@ -35,7 +35,7 @@ from trustgraph_prompt.worker.request.journal import AskResult, Entry
 from trustgraph_prompt.worker.request.prompt import PromptWork
 from trustgraph_prompt.worker.request.settle import Settler
 from trustgraph_prompt.worker.request.text_completion import TextCompletionWork
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
 from trustgraph_prompt.worker.telemetry import logs
 
 log = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from functools import partial
 
-from trustgraph_prompt.background import beside
+from trustgraph_prompt.compute_thread import beside
 from trustgraph_prompt.errors import RenderTooLong, RequestError
 from trustgraph_prompt.llm import Provider
 from trustgraph_prompt.llm.topic_provider import WholeAnswers
@@ -16,7 +16,7 @@ from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.request.ask_and_journal import ask_once
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
 from trustgraph_prompt.worker.request.publish import Publisher
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
 
 log = logging.getLogger(__name__)
 

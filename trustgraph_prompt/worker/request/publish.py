@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from trustgraph_prompt import wire
 from trustgraph_prompt.ask import Piece
-from trustgraph_prompt.broker.envelope import MAX_MESSAGE_SIZE
 from trustgraph_prompt.broker.producer_pool import ProducerPool
+from trustgraph_prompt.broker.retry_and_dead_letters import MAX_MESSAGE_SIZE
 from trustgraph_prompt.contract import Grounded, Grounding
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge
 from trustgraph_prompt.prompts import PromptDefinition

@@ -10,13 +10,13 @@ from typing import assert_never
 from trustgraph_prompt.broker import Consumer, Message
 from trustgraph_prompt.errors import BrokerError, MessageTooLarge
 from trustgraph_prompt.wire import Error
-from trustgraph_prompt.worker.backoff import retry_outages
 from trustgraph_prompt.worker.dead_letters import record
 from trustgraph_prompt.worker.flow import Flow
 from trustgraph_prompt.worker.messages.request import Request, request_id
 from trustgraph_prompt.worker.messages.response import error_response, send_response
 from trustgraph_prompt.worker.request.disposition import Acknowledge, GiveUp, Leave, Retry, Settlement
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
+from trustgraph_prompt.worker.retry_broker import retry_outages
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from trustgraph_prompt.worker.messages.request import Request
 from trustgraph_prompt.worker.messages.response import send_response, send_split
 from trustgraph_prompt.worker.request.ask_and_journal import ask_once
 from trustgraph_prompt.worker.request.journal import AskResult, Entry
-from trustgraph_prompt.worker.services import Services
+from trustgraph_prompt.worker.request_services import Services
 
 PROMPT = PromptDefinition(
     "text-completion", Template.compile("{{ prompt }}"), Contract.from_schema(None, format="text")

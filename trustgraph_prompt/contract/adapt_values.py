@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from trustgraph_prompt.contract.applicable_schemas import Branching, Schema, SchemaMap, SchemasAt
-from trustgraph_prompt.contract.coerce import is_same, type_of
+from trustgraph_prompt.contract.coerce_scalars import is_same, type_of
 from trustgraph_prompt.contract.limits import VALUE, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import within
 from trustgraph_prompt.contract.validator import Validator
