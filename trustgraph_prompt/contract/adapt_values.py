@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from trustgraph_prompt.contract.applicable_schemas import Branching, Schema, SchemaMap, SchemasAt
-from trustgraph_prompt.contract.coerce_scalars import is_same, type_of
+from trustgraph_prompt.contract.coerce_scalars import is_one_of, type_of
 from trustgraph_prompt.contract.limits import VALUE, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import within
 from trustgraph_prompt.contract.validator import Validator
@@ -157,7 +157,7 @@ class _Walk:
         name = choice.discriminator
         if name is not None and isinstance(value, dict) and name in value:
             for branch, values in zip(choice.branches, choice.named, strict=True):
-                if any(is_same(value[name], one) for one in values):
+                if is_one_of(value[name], values):
                     return [branch]
         return [branch for branch in choice.branches if self._may_be(branch, value)]
 

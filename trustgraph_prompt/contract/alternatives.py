@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from trustgraph_prompt.contract.coerce_scalars import is_same
+from trustgraph_prompt.contract.coerce_scalars import is_one_of
 from trustgraph_prompt.contract.references import References
 
 _WITHOUT_EFFECT = frozenset(
@@ -45,7 +45,7 @@ class Alternatives(NamedTuple):
         if self.name not in value:
             return None
         for branch, choice in zip(self.branches, self.choices, strict=True):
-            if any(is_same(value[self.name], one) for one in choice):
+            if is_one_of(value[self.name], choice):
                 return branch
         return None
 

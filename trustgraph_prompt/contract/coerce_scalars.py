@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*)")
@@ -77,6 +77,11 @@ def type_of(value: Any) -> str:
 def is_same(left: Any, right: Any) -> bool:
     """Whether two values are equal in JSON, where true is not 1."""
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+def is_one_of(value: Any, values: Collection[Any]) -> bool:
+    """Whether a value equals one of the values in JSON."""
+    return value in values and (isinstance(value, str) or any(is_same(value, one) for one in values))
 
 
 def _from_text(text: str, types: frozenset[str]) -> Any:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
-from trustgraph_prompt.contract.coerce_scalars import is_same, type_of
+from trustgraph_prompt.contract.coerce_scalars import is_one_of, type_of
 from trustgraph_prompt.contract.references import Path, References
 from trustgraph_prompt.contract.versions import PROPERTY, Version, nearest
 from trustgraph_prompt.errors import ContractError
@@ -66,7 +66,7 @@ class _Node:
         if "type" in schema and not _has_type(value, schema["type"]):
             return False
         values = [schema["const"]] if "const" in schema else schema.get("enum")
-        if isinstance(values, list) and not any(is_same(value, each) for each in values):
+        if isinstance(values, list) and not is_one_of(value, values):
             return False
         if isinstance(value, dict):
             if not value.keys() >= set(_list(schema.get("required", []))):
