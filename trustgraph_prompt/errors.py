@@ -303,8 +303,7 @@ class OutputParseError(StructuredOutputInvalid):
         self.dataclass_type = dataclass_type
         self.index = index
         self.path = path
-        details = {} if cause is None else _details(cause)
-        super().__init__(message, output_content=output_content, **details)
+        super().__init__(message, **_details(cause) | {"output_content": output_content})
 
 
 class JSONParseError(StructuredOutputInvalid):

@@ -79,9 +79,12 @@ class ConsumerKeeper:
             log.warning("flow %s: cannot close a consumer: %s", self._flow.name, error)
 
     async def close_all(self) -> None:
-        """Close all consumers and stop watching them."""
+        """Close all consumers."""
         self._successor = None
         await asyncio.gather(*map(self.close, list(self._open)))
+
+    def forget(self) -> None:
+        """Stop watching; after a defect the part stays unhealthy until the flow is served again."""
         self._services.watch.forget(self._part)
 
     async def _open_another(self) -> Consumer | None:

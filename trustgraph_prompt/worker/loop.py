@@ -47,6 +47,7 @@ class FlowLoop:
                         await self._receive(consumer)
         finally:
             await self._consumers.close_all()
+        self._consumers.forget()
 
     async def stop(self) -> None:
         """Receive no more messages; `serve` ends when those in progress are settled."""
