@@ -113,9 +113,8 @@ class ExtractSummary:
             self.failed.append(JobRemark(job.position, place, result.failure))
         if answer is None:
             return
-        if not any(
-            rejected["issues"][0] in answer.issues for rejected in answer.rejected
-        ):  # not the one json value
+        # The issues of a rejected json value are also those of the answer; it is no rejected object.
+        if not any(rejected["issues"][0] in answer.issues for rejected in answer.rejected):
             self.refused_count += answer.rejected_count
             self.refused += (
                 JobRemark(job.position, f"{place}, object {rejected['index'] + 1}", _why(rejected))

@@ -9,8 +9,9 @@ from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
+from trustgraph_prompt.contract.alternatives import picked
 from trustgraph_prompt.contract.applicable_schemas import Branching, Schema, SchemaMap, SchemasAt
-from trustgraph_prompt.contract.coerce_scalars import is_one_of, type_of
+from trustgraph_prompt.contract.coerce_scalars import type_of
 from trustgraph_prompt.contract.limits import VALUE, StepMeter, TooCostly
 from trustgraph_prompt.contract.references import within
 from trustgraph_prompt.contract.validator import Validator
@@ -156,9 +157,9 @@ class _Walk:
     def _possible(self, choice: Branching, value: Any) -> list[Schema]:
         name = choice.discriminator
         if name is not None and isinstance(value, dict) and name in value:
-            for branch, values in zip(choice.branches, choice.named, strict=True):
-                if is_one_of(value[name], values):
-                    return [branch]
+            branch = picked(value[name], choice.branches, choice.named)
+            if branch is not None:
+                return [branch]
         return [branch for branch in choice.branches if self._may_be(branch, value)]
 
     def _may_be(self, branch: Schema, value: Any) -> bool:

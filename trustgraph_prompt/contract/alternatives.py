@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from trustgraph_prompt.contract.coerce_scalars import is_one_of
 from trustgraph_prompt.contract.references import References
+
+B = TypeVar("B")
 
 _WITHOUT_EFFECT = frozenset(
     (
@@ -42,12 +44,15 @@ class Alternatives(NamedTuple):
 
     def meant(self, value: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """The branch that the discriminator of an object picks, if any."""
-        if self.name not in value:
-            return None
-        for branch, choice in zip(self.branches, self.choices, strict=True):
-            if is_one_of(value[self.name], choice):
-                return branch
-        return None
+        return picked(value[self.name], self.branches, self.choices) if self.name in value else None
+
+
+def picked(value: Any, branches: Iterable[B], choices: Iterable[Collection[Any]]) -> B | None:
+    """The branch that a value of the discriminator picks; `choices` are the values of each branch."""
+    for branch, choice in zip(branches, choices, strict=True):
+        if is_one_of(value, choice):
+            return branch
+    return None
 
 
 def branches_of(schema: Mapping[str, Any], references: References) -> list[dict[str, Any]]:

@@ -59,9 +59,8 @@ class ConsumerKeeper:
                 yield
         except BrokerError as error:
             log.error("flow %s lost its consumer: %s", self._flow.name, error)
-            await self.close(
-                consumer
-            )  # the broker redelivers its messages, and the journal has their outcomes
+            # The broker redelivers its messages, and the journal has their outcomes.
+            await self.close(consumer)
             await self._services.sleep(SECONDS_BEFORE_ANOTHER)
 
     async def stop(self) -> None:
